@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import yaml
 
 from kobert_pipeline.config import recipe_file
 from kobert_pipeline.errors import did_you_mean, os_error
@@ -100,24 +99,8 @@ def test_json_that_no_program_could_take_in_is_refused() -> None:
     assert parse_json("[" * 100 + "]" * 100)
 
 
-ROWS = '{"document": "좋은 영화", "label": 1}\n{"document": "나쁜 \\ud83d 영화", "label": 0}\n'
-TASK = {"name": "classification", "labels": ["나쁨", "좋음"]}
-
-
-def test_hostile_rows_of_a_task_file_are_numbered(tmp_path, corpora, kobert) -> None:
-    content = recipe_file.load("tiny", ["finetune={}", "publish={}"])
-    content["features"] = {"x": {"task": TASK, "train": str(tmp_path / "t.jsonl"), "dev_share": 0.4}}
-    (tmp_path / "r.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
-    for row in ('{"document": "가", "label": %s}' % ("9" * 5000), "[" * 100_000, '{"a":' * 950 + "1" + "}" * 950):
-        (tmp_path / "t.jsonl").write_text(ROWS + row, encoding="utf-8")
-        assert (
-            "t.jsonl, line 3: not JSON"
-            in kobert("check", tmp_path / "r.yaml", "--set", f"data_dir={corpora}").complaint
-        )
-
-
 def test_a_lone_surrogate_survives_being_stored(tmp_path) -> None:
-    rows = [json.loads(line) for line in ROWS.splitlines()]
+    rows = [json.loads('{"document": "나쁜 \\ud83d 영화", "label": 0}'), {"document": "좋은 영화", "label": 1}]
     write_json_lines(tmp_path / "rows.jsonl", iter(rows))
     assert read_json_lines(tmp_path / "rows.jsonl") == rows
 

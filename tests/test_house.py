@@ -21,27 +21,28 @@ ROOMS = {
     "config":     "errors",
     "download":   f"{GROUND}",
     "morphemes":  "",
-    "corpus":     f"{GROUND} download.sources",
-    "analysis":   f"{GROUND} morphemes corpus",
-    "tokenizer":  f"{GROUND} download.sources morphemes corpus analysis",
+    "tables":     f"{GROUND} download.sources",
+    "corpus":     f"{GROUND} download.sources tables",
+    "analysis":   f"{GROUND} morphemes tables corpus",
+    "tokenizer":  f"{GROUND} download.sources morphemes tables corpus analysis",
     "shards":     f"{GROUND} morphemes corpus analysis tokenizer",
     "questions":  f"{GROUND} morphemes corpus",
-    "features":   f"{GROUND} download.sources morphemes corpus tokenizer questions",
+    "features":   f"{GROUND} morphemes tables corpus tokenizer questions",
     "training":   f"{GROUND}",
     "checkpoint": f"{GROUND} morphemes tokenizer training",
     "pretrain":   f"{GROUND} morphemes tokenizer shards training",
     "finetune":   f"{GROUND} tokenizer shards questions features training",
     "publish":    f"{GROUND} morphemes tokenizer shards questions features training checkpoint finetune",
     "runs":       f"{GROUND} features.metrics",
-    "evaluation": f"{GROUND} tokenizer features training finetune",
-    "inference":  f"{GROUND} config.recipe_file morphemes tokenizer features training checkpoint finetune "
-                  "runs.manifest evaluation",
+    "evaluation": f"{GROUND} tables tokenizer features training finetune",
+    "inference":  f"{GROUND} config.recipe_file morphemes tables tokenizer features training checkpoint "
+                  "finetune runs.manifest evaluation",
     "visualize":  f"{GROUND} morphemes tokenizer training checkpoint finetune inference "
                   "questions.exact_match",
     "serve":      f"{GROUND} checkpoint features inference visualize",
-    "pipeline":   f"{GROUND} config download.sources corpus analysis tokenizer shards features training checkpoint "
-                  "pretrain finetune publish runs inference evaluation",
-    "cli":        f"{GROUND} config download corpus.data_files features.metrics pretrain publish runs inference "
+    "pipeline":   f"{GROUND} config download.sources tables corpus analysis tokenizer shards features training "
+                  "checkpoint pretrain finetune publish runs inference evaluation",
+    "cli":        f"{GROUND} config download tables features.metrics pretrain publish runs inference "
                   "evaluation visualize serve pipeline",
     "__main__":   "cli",
     "__init__":   "config.recipe_file distributed files progress pipeline runs inference",

@@ -10,9 +10,10 @@ from typing import Any, ClassVar, Literal, Self
 from pydantic import create_model, model_validator
 
 from kobert_pipeline.config.options import Plugin
-from kobert_pipeline.corpus.open_text import open_text
 from kobert_pipeline.errors import UserError, did_you_mean
 from kobert_pipeline.morphemes.segmenter import Segmenter, UserWord
+from kobert_pipeline.tables.rows import read_lines
+from kobert_pipeline.tables.unreadable import Row, readable, tried
 
 DECLARED = ("LIBRARY", "STYLES", "USER_WORDS")
 """Constants of every analyzer's file: the library to install, its styles, and whether it takes user words."""
@@ -71,22 +72,21 @@ class Analyzer(Plugin):
 
 
 def user_words(path: Path) -> list[UserWord]:
-    """The words of a user dictionary. Raises UserError, naming the line, for a score that is not a number."""
-    words = []
-    with open_text(path) as file:
-        for number, line in enumerate(file, 1):
-            form, *rest = line.rstrip("\r\n").split("\t")
-            if not form.strip() or form.startswith("#"):
-                continue
-            tag = rest[0] if rest else "NNP"
-            score = rest[1] if len(rest) > 1 else "0"
-            try:
-                words.append((form.strip(), tag.strip(), float(score)))
-            except ValueError:
-                raise UserError(
-                    f"{path}, line {number}: the third column is a score, so it must be a number, not {score!r}"
-                ) from None
-    return words
+    """The words of a user dictionary. Raises UserError, naming the lines, for scores that are not numbers."""
+    return [word for word in readable(tried(read_lines(path), lambda first: _user_word)) if word]
+
+
+def _user_word(row: Row) -> UserWord | None:
+    """The word in a line; None for a comment or a blank line."""
+    form, *rest = row.cells["line"].split("\t")
+    if not form.strip() or form.startswith("#"):
+        return None
+    tag = rest[0] if rest else "NNP"
+    score = rest[1] if len(rest) > 1 else "0"
+    try:
+        return form.strip(), tag.strip(), float(score)
+    except ValueError:
+        raise UserError(f"the third column is a score, so it must be a number, not {score!r}") from None
 
 
 @cache

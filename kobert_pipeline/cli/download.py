@@ -31,8 +31,8 @@ def download(
 
     Example: kobert download nsmc --data-dir DATA
     """
-    from kobert_pipeline.corpus.data_files import bundled
     from kobert_pipeline.download.sources import find_source, sources
+    from kobert_pipeline.tables.data_files import bundled
 
     if list_:
         _print_list(as_json)

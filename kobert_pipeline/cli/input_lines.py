@@ -2,22 +2,17 @@
 
 import os
 import sys
-from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from kobert_pipeline.errors import UserError
+from kobert_pipeline.tables.file_type import data_suffix
+from kobert_pipeline.tables.open_text import open_binary
+from kobert_pipeline.tables.rows import PARSERS
 
 READ_BYTES = 65_536
 """Bytes that are read, and answered, at once: as many as a pipe holds."""
-STANDARD_INPUT = "standard input"
-TABLES = tuple(
-    f"{kind}{compression}"
-    for kind in (".csv", ".tsv", ".jsonl", ".json", ".parquet")
-    for compression in ("", ".gz", ".bz2", ".xz", ".zst")
-)
-"""Suffixes of files whose lines are not texts, but rows with a header, keys or numbers."""
 
 
 def text_batches(texts: list[str], option: str = "- <") -> Iterator[list[str]]:
@@ -25,7 +20,7 @@ def text_batches(texts: list[str], option: str = "- <") -> Iterator[list[str]]:
     Warns of a text that is the name of a file, which the command reads with `option`. Raises UserError for input that
     is empty or not UTF-8."""
     if texts == ["-"]:
-        return line_batches(sys.stdin.buffer)
+        return stdin_batches()
     if named := next(filter(os.path.isfile, texts), None):
         print(f"{named} is a file, but its name is read as the text; {option} {named} reads its texts", file=sys.stderr)
     return iter([texts])
@@ -42,17 +37,15 @@ def refuse_blank_arguments(texts: list[str]) -> None:
 def file_batches(names: list[str], column: str | None = None) -> Iterator[list[str]]:
     """The lines of files, one file after the other; `-` is standard input. With a `column`, the files are tables and
     their cells the texts. Raises UserError for a file that is missing, empty or not UTF-8, or has no such column."""
-    if column is not None:
-        from kobert_pipeline.inference.table_inputs import column_texts  # lines need nothing of it
-
-        for name in names:
-            yield from column_texts(Path(name), column)
-        return
     for name in names:
-        if name == "-":
-            yield from line_batches(sys.stdin.buffer)
+        if column is not None:
+            from kobert_pipeline.inference.table_fields import column_batches  # lines need nothing of it
+
+            yield from column_batches(Path(name), column)
+        elif name == "-":
+            yield from stdin_batches()
         else:
-            with Path(name).open("rb") as file:
+            with open_binary(Path(name)) as file:
                 yield from line_batches(file, name)
 
 
@@ -65,8 +58,8 @@ def refuse_missing(names: list[str], allowed: str = "text files with one text pe
 
 
 def is_table(name: str) -> bool:
-    """Whether a file is a table by its name."""
-    return name.lower().endswith(TABLES)
+    """Whether a file is a table by its name: its lines are not texts, but rows with a header, keys or numbers."""
+    return data_suffix(Path(name)) in PARSERS.keys() - {".txt"}
 
 
 def refuse_tables(names: list[str], column: str | None = None) -> None:
@@ -80,21 +73,24 @@ def refuse_tables(names: list[str], column: str | None = None) -> None:
 
 def count_texts(names: list[str], column: str | None = None) -> int | None:
     """The number of texts in all files, None with standard input, which can be read only once."""
-    if "-" in names:
-        return None
-    if column is not None:
-        return sum(map(len, file_batches(names, column)))
-    count = 0
-    for name in names:
-        with Path(name).open("rb") as file:
-            count += sum(1 for _ in file)
-    return count
+    return None if "-" in names else sum(map(len, file_batches(names, column)))
 
 
-def line_batches(stream: Any, name: str = STANDARD_INPUT) -> Iterator[list[str]]:
-    """The lines of a binary stream. One read of the system returns a block of a file, but of a pipe or terminal only
-    what was written so far, so a program that writes a line gets its answer before it writes the next."""
-    rest, offset, leading, found = b"", 0, list[str](), False
+def stdin_batches() -> Iterator[list[str]]:
+    """The lines of standard input, as many at a time as are there already. Raises UserError for input that is empty or
+    not UTF-8."""
+    try:
+        yield from line_batches(sys.stdin.buffer, "standard input")
+    except UnicodeDecodeError as error:
+        raise UserError(
+            f"standard input is not UTF-8 ({error.reason}); convert it first (iconv -f cp949 -t utf-8 for CP949)"
+        ) from None
+
+
+def line_batches(stream: Any, name: str) -> Iterator[list[str]]:
+    """The lines of a binary stream of UTF-8. One read of the system returns a block of a file, but of a pipe or
+    terminal only what was written so far, so a program that writes a line gets its answer before it writes the next."""
+    rest, count, leading, has_text = b"", 0, list[str](), False
     while True:
         block = stream.read1(READ_BYTES)
         # bytes are split, not text: a block may end inside a character. str.splitlines() would also split at form
@@ -104,29 +100,21 @@ def line_batches(stream: Any, name: str = STANDARD_INPUT) -> Iterator[list[str]]
             complete, rest = [*complete, rest], b""
         lines = []
         for line in complete:
-            lines.append(_decode(line, offset, name))
-            offset += len(line) + 1
+            count += 1
+            try:
+                # Windows editors begin a file with a byte order mark
+                lines.append(line.decode("utf-8" if count > 1 else "utf-8-sig").removesuffix("\r"))
+            except UnicodeDecodeError as error:
+                error.reason += f" in line {count}"
+                raise
         # blank lines are kept, so that the n-th result belongs to the n-th line; only those before the first text wait
         # for it, since alone they are no input
         lines = [*leading, *lines]
-        found = found or any(lines)
-        leading = [] if found else lines
-        if found and lines:
+        has_text = has_text or any(lines)
+        leading = [] if has_text else lines
+        if has_text and lines:
             yield lines
         if not block:
             break
-    if not found:
+    if not has_text:
         raise UserError(f"{name} is empty; give one text per line")
-
-
-def _decode(line: bytes, offset: int, name: str) -> str:
-    try:
-        # bytes, because the locale's encoding need not be UTF-8; Windows editors begin a file with a byte order mark
-        return line.decode("utf-8" if offset else "utf-8-sig").removesuffix("\r")
-    except UnicodeDecodeError as error:
-        place = offset + error.start
-        encoding = "UTF-16" if not offset and line.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) else "CP949"
-        raise UserError(
-            f"{name} is not UTF-8 ({error.reason} at byte {place}); convert it first "
-            f"(`iconv -f {encoding.lower()} -t utf-8` for {encoding})"
-        ) from None

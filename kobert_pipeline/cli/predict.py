@@ -89,7 +89,7 @@ def predict(
     refuse_blank_arguments(texts or [])
 
     from kobert_pipeline.inference.checkpoint import Checkpoint
-    from kobert_pipeline.inference.table_inputs import predict_table
+    from kobert_pipeline.inference.table_fields import predict_table
 
     loaded, more = Checkpoint.load(checkpoint, tokenizer), (question, pair, top_k, long)
     if file and (columns or is_table(file)):

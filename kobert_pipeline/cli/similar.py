@@ -126,11 +126,11 @@ class Candidates:
             if column is None:
                 self.texts += chain.from_iterable(file_batches([name]))
             else:
-                from kobert_pipeline.inference.table_inputs import placed_texts
+                from kobert_pipeline.inference.table_fields import column_texts
 
-                for text, place in placed_texts(Path(name), column):
+                for text, row_names in column_texts(Path(name), column):
                     self.texts.append(text)
-                    self.rows.append(place)
+                    self.rows.append(row_names)
             self.ends.append(len(self.texts))
 
     def place(self, number: int) -> dict[str, Any]:

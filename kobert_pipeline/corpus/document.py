@@ -3,12 +3,11 @@
 import hashlib
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, fields, replace
-from fnmatch import fnmatchcase
 from pathlib import Path
-from unicodedata import normalize
 
-from kobert_pipeline.corpus.open_text import COMPRESSED
 from kobert_pipeline.files import SURROGATES, atomic_write
+from kobert_pipeline.tables.data_files import name_matches
+from kobert_pipeline.tables.file_type import COMPRESSED
 
 TOO_LONG = "too_long"
 
@@ -32,12 +31,6 @@ def relabel(document: Document, name: str, label: str) -> Document:
     if identity.startswith(f"{name}#"):  # other ids are the data's own
         identity = label + identity.removeprefix(name)
     return replace(document, id=identity, source=label)
-
-
-def name_matches(name: str, pattern: str) -> bool:
-    """Whether a name matches a pattern (as in a shell: `*` is any text), in whichever form of Unicode either is: names
-    from a Mac are decomposed (NFD), and look the same."""
-    return fnmatchcase(normalize("NFC", name), normalize("NFC", pattern))
 
 
 def is_from(source: str, patterns: Iterable[str]) -> bool:

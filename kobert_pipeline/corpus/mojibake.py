@@ -3,7 +3,7 @@ dropped."""
 
 import re
 
-from kobert_pipeline.corpus.encoding import is_korean
+from kobert_pipeline.tables.encoding import is_korean
 
 LOST = "\ufffd"
 # what Windows-1252 and Latin-1 show for the bytes 0x80 to 0xFF: the range of Latin-1, and the characters that

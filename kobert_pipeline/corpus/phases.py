@@ -19,7 +19,6 @@ from typing import Any, TypeVar
 import numpy as np
 
 from kobert_pipeline.corpus.cleaning import clean
-from kobert_pipeline.corpus.data_files import distinct_labels
 from kobert_pipeline.corpus.deduplicate import DIGEST, EXACT, NEAR, Place, digest, exact_copies, near_copies
 from kobert_pipeline.corpus.document import (
     Document,
@@ -37,12 +36,12 @@ from kobert_pipeline.corpus.filters import reason_to_drop
 from kobert_pipeline.corpus.mojibake import repair
 from kobert_pipeline.corpus.options import CorpusOptions
 from kobert_pipeline.corpus.pii import redact
-from kobert_pipeline.corpus.reader import Reader
+from kobert_pipeline.corpus.reader import Reader, Skipped
 from kobert_pipeline.corpus.recurring_lines import recurring_lines, remove_recurring
 from kobert_pipeline.corpus.tags import has_tags, without_tags
 from kobert_pipeline.corpus.task_report import TaskReport
-from kobert_pipeline.corpus.unfit import Skipped
 from kobert_pipeline.files import read_json, sha256, write_array, write_json
+from kobert_pipeline.tables.data_files import distinct_labels
 
 Item = TypeVar("Item")
 NO_LINES = np.empty(0, np.uint64)
@@ -60,7 +59,7 @@ class TaskInput:
 
     def documents(self, skipped: Skipped) -> Iterator[Document]:
         """The documents up to the reader's limit. Documents over the maximum size come marked as dropped, without text.
-        Unreadable input is counted in `skipped`, or raised as Unfit, depending on the reader's `on_error`."""
+        Unreadable input is counted in `skipped`, or raised as a UserError, depending on the reader's `on_error`."""
         max_bytes = self.reader.max_document_bytes
         documents = self.reader.read_files(self.files, skipped, self.labels)
         # surrogates first: UTF-8 cannot encode them, so neither the size nor the Parquet file could be made

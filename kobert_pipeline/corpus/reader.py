@@ -2,7 +2,10 @@
 
 import os
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 from types import MappingProxyType
 from typing import ClassVar, Literal
@@ -10,12 +13,37 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from kobert_pipeline.config.options import Plugin
-from kobert_pipeline.corpus.data_files import matching_files
 from kobert_pipeline.corpus.document import Document, relabel
-from kobert_pipeline.corpus.open_text import LONGEST_LINE
-from kobert_pipeline.corpus.unfit import Skipped, Unfit, strict
 from kobert_pipeline.download.sources import MissingFiles
 from kobert_pipeline.errors import UserError
+from kobert_pipeline.tables.data_files import matching_files
+from kobert_pipeline.tables.open_text import LONGEST_LINE
+from kobert_pipeline.tables.unreadable import Row, UnreadableInput, readable
+
+LISTED = 100
+"""Unreadable files and rows that a manifest lists; the counts include all of them."""
+SKIP_ADVICE = "; fix that, or leave out what cannot be read: on_error: skip"
+
+
+@dataclass
+class Skipped:
+    """What was skipped: counts by reason, and the first `LISTED` sentences."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    listed: list[str] = field(default_factory=list)
+
+    def note(self, what: str, problem: UnreadableInput) -> None:
+        """Count a problem as `what` (such as rows_skipped), in total and by its reason."""
+        self.counts.update([what, f"{what}_{problem.reason}"])
+        if len(self.listed) < LISTED:
+            self.listed.append(str(problem))
+
+
+def nothing_readable(source: str, first_problem: str) -> str:
+    """The sentence about a source of which everything was skipped."""
+    return (
+        f"corpus.sources: nothing of {source} could be read, all of it was skipped; the first problem: {first_problem}"
+    )
 
 
 class Reader(Plugin):
@@ -31,15 +59,15 @@ class Reader(Plugin):
     """Stop after the document that reaches this many characters in total (the first documents, not a sample)."""
 
     on_error: Literal["refuse", "skip"] = "refuse"
-    """What to do with files and rows that cannot be read: refuse stops at the first; skip counts them by reason and
-    lists them in the manifest. Documents read before the error in the same file are kept."""
+    """What to do with files and rows that cannot be read: refuse stops, with all bad rows of the file; skip counts
+    them by reason and lists them in the manifest. Documents read before the error in the same file are kept."""
     max_document_bytes: int = Field(LONGEST_LINE, gt=0, le=2**31 - 1)
     """Documents of more bytes in UTF-8 are dropped as `too_long`, and are never in memory as a whole."""
 
     @abstractmethod
-    def documents(self, path: Path) -> Iterator[Document | Unfit]:
-        """The documents of one file, with an Unfit in place of each unreadable one. Raises Unfit where the rest of the
-        file is unreadable."""
+    def documents(self, path: Path) -> Iterator[Document | UnreadableInput]:
+        """The documents of one file, with an UnreadableInput in place of each unreadable one. Raises UnreadableInput
+        where the rest of the file is unreadable."""
 
     def files(self, data_dir: Path) -> list[Path]:
         """The files that `path` names, with patterns expanded and sorted. Raises UserError where there is none, or one
@@ -48,9 +76,9 @@ class Reader(Plugin):
         for path in files:
             try:
                 refuse_unreadable(path)
-            except Unfit as problem:
+            except UnreadableInput as problem:
                 if self.on_error == "refuse":
-                    raise problem.refused() from None
+                    raise UserError(f"{problem}{SKIP_ADVICE}") from None
         return files
 
     def matching_files(self, data_dir: Path) -> list[Path]:
@@ -93,14 +121,14 @@ class Reader(Plugin):
         return self.path if isinstance(self.path, str) else ", ".join(self.path)
 
     def read(self, data_dir: Path) -> Iterator[Document]:
-        """All documents up to `limit_characters`. Raises Unfit for unreadable input, whatever `on_error` says."""
+        """All documents up to `limit_characters`. Raises UserError for unreadable input, whatever `on_error` says."""
         return (document for group in self.groups(data_dir) for document in self.read_files(group))
 
     def read_files(
         self, files: list[Path], skipped: Skipped | None = None, labels: Mapping[Path, str] = MappingProxyType({})
     ) -> Iterator[Document]:
         """The documents of `files` up to `limit_characters`. Unreadable input is counted in `skipped` if that is given
-        and `on_error` is skip, otherwise raised as Unfit. Files with a label get it in place of their name."""
+        and `on_error` is skip, otherwise a UserError. Files with a label get it in place of their name."""
         characters = 0
         for path in files:
             for document in self._read_file(path, skipped):
@@ -111,23 +139,41 @@ class Reader(Plugin):
 
     def _read_file(self, path: Path, skipped: Skipped | None) -> Iterator[Document]:
         """The documents of one file, without what is skipped."""
-        if skipped is None:
-            yield from strict(self.documents(path))
+        if skipped is None or self.on_error == "refuse":
+            yield from readable(self.documents(path), "" if skipped is None else SKIP_ADVICE)
             return
-        read = 0
+        was_read = False
         try:
             for document in self.documents(path):
-                if isinstance(document, Document):
-                    read += 1
-                    yield document
-                elif self.on_error == "skip":
+                if isinstance(document, UnreadableInput):
                     skipped.note("rows_skipped", document)
                 else:
-                    raise document  # to the handler below, which adds how to skip it
-        except Unfit as problem:
-            if self.on_error == "refuse":
-                raise problem.refused() from None
-            skipped.note("files_read_in_part" if read else "files_skipped", problem)
+                    was_read = True
+                    yield document
+        except UnreadableInput as problem:
+            skipped.note("files_read_in_part" if was_read else "files_skipped", problem)
+
+
+def gathered(
+    path: Path, rows: Iterable[Row | UnreadableInput], key: str, columns: Sequence[str]
+) -> Iterator[Document | UnreadableInput]:
+    """A document for neighbouring rows with equal values in the column `key`: the text of each of `columns` is a line.
+    An unreadable row neither ends the group around it nor is lost: it comes after the group's document."""
+    unreadable = list[UnreadableInput]()
+
+    def set_aside() -> Iterator[Row]:
+        for row in rows:
+            if isinstance(row, UnreadableInput):
+                unreadable.append(row)
+            else:
+                yield row
+
+    for number, (value, group) in enumerate(groupby(set_aside(), key=lambda row: row.cells[key])):
+        lines = [" ".join((row.cells[column] or "").splitlines()) for row in group for column in columns]
+        yield Document(f"{path.name}#{number}:{value}", path.name, "\n".join(lines), ordered=False)
+        yield from unreadable
+        unreadable.clear()
+    yield from unreadable
 
 
 def refuse_skipping(readers: Iterable[Reader], where: str) -> None:
@@ -140,10 +186,12 @@ def refuse_skipping(readers: Iterable[Reader], where: str) -> None:
 
 
 def refuse_unreadable(path: Path) -> None:
-    """Raise UserError for a file that is empty or not permitted to be read, so that `kobert check` reports it and not a
+    """Raise UserError for a file that is empty or that may not be read, so that `kobert check` reports it and not a
     task hours later."""
     if path.stat().st_size == 0:
-        raise Unfit("empty", f"{path} is empty; there is nothing to read in it, so leave it out or fetch it again")
+        raise UnreadableInput(
+            "empty", f"{path} is empty; there is nothing to read in it, so leave it out or fetch it again"
+        )
     if not os.access(path, os.R_OK):
         raise UserError(
             f"{path} cannot be read, this user has no permission to; permit it (chmod u+r), or leave it out"

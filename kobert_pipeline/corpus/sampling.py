@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from kobert_pipeline.corpus.open_text import COMPRESSED, open_binary
 from kobert_pipeline.corpus.options import CorpusOptions
-from kobert_pipeline.corpus.reader import Reader, refuse_unreadable
-from kobert_pipeline.corpus.unfit import Unfit, nothing_readable
+from kobert_pipeline.corpus.reader import SKIP_ADVICE, Reader, nothing_readable, refuse_unreadable
 from kobert_pipeline.download.sources import MissingFiles
 from kobert_pipeline.errors import UserError
+from kobert_pipeline.tables.file_type import COMPRESSED
+from kobert_pipeline.tables.open_text import open_binary
+from kobert_pipeline.tables.unreadable import UnreadableInput, one_error
 
 ROWS, CHARACTERS = 10_000, 1_000_000
 """Rows, and characters, that are read of a file at most."""
@@ -58,33 +59,15 @@ def findings(options: CorpusOptions, data_dir: Path) -> list[Finding]:
 
 
 def check_file(reader: Reader, path: Path, may_skip: bool) -> Finding | None:
-    """The problem in a sample of one file, or None. Where the reader `may_skip`, the sentence says how to skip it."""
-    try:
-        problems, documents = _sample(reader, path)
-    except UserError as problem:
-        return Finding(str(problem))
-    if not problems:
-        return None
-    first, others = problems[0], len(problems) - 1
-    if may_skip and reader.on_error == "refuse":
-        first = first.refused()
-    more = f" (and {others:,} more unfit rows in the sample)" if others else ""
-    skipped = reader.on_error == "skip"
-    return Finding(f"{first}{more}", skipped, skips_all=skipped and not documents)
-
-
-def _sample(reader: Reader, path: Path) -> tuple[list[Unfit], int]:
-    """The unreadable rows of a sample, or the one problem of a file that is unreadable itself, and the number of
-    documents that could be read. Raises UserError for problems that do not depend on the file, such as a missing
-    library."""
-    problems, documents, characters = list[Unfit](), 0, 0
+    """The problems in a sample of one file, or None. Where the reader `may_skip`, the sentence says how."""
+    problems, documents, characters = list[UnreadableInput](), 0, 0
     if not path.exists():
-        return problems, documents  # a data set of the Hub: nothing is downloaded before the run
+        return None  # a data set of the Hub: nothing is downloaded before the run
     try:
         if path.is_file():
             refuse_unreadable(path)
         for document in islice(reader.documents(path), ROWS):
-            if isinstance(document, Unfit):
+            if isinstance(document, UnreadableInput):
                 problems.append(document)
                 continue
             documents += 1
@@ -92,13 +75,19 @@ def _sample(reader: Reader, path: Path) -> tuple[list[Unfit], int]:
                 break
         if path.suffix.lower() in COMPRESSED and path.stat().st_size <= WHOLE:
             _unpack(path)
-    except Unfit as problem:
+    except UnreadableInput as problem:  # of the file, whatever its rows are
         problems = [problem]
-    return problems, documents
+    except UserError as problem:  # not of the file, such as a missing library
+        return Finding(str(problem))
+    if not problems:
+        return None
+    skipped = reader.on_error == "skip"
+    error = one_error(problems, SKIP_ADVICE if may_skip and not skipped else "")
+    return Finding(str(error), skipped, skips_all=skipped and not documents)
 
 
 def _unpack(path: Path) -> None:
-    """Decompress a file and discard the result. Raises Unfit where it is damaged or truncated."""
+    """Decompress a file and discard the result. Raises UnreadableInput where it is damaged or truncated."""
     with open_binary(path) as file:
         for _ in range(UNPACKED // BLOCK):
             if not file.read(BLOCK):

@@ -19,9 +19,9 @@ from kobert_pipeline.corpus.phases import (
     WriteParts,
     task_inputs,
 )
+from kobert_pipeline.corpus.reader import LISTED, nothing_readable
 from kobert_pipeline.corpus.recurring_lines import CountLines, SelectLines
 from kobert_pipeline.corpus.task_report import SAMPLES, task_reports
-from kobert_pipeline.corpus.unfit import LISTED, nothing_readable
 from kobert_pipeline.download.sources import all_files
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import read_json, read_json_with_digest, remove_tree, sha256, write_json_with_digest

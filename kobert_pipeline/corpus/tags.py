@@ -1,22 +1,7 @@
 """HTML tags inside texts, as in posts copied from a website: found, counted, removed."""
 
-import re
-
 from kobert_pipeline.corpus.cleaning import CleaningOptions, clean
-
-BREAKING = (
-    "address|article|aside|blockquote|body|br|center|dd|div|dl|dt|figcaption|figure|footer|form|h[1-6]|head|header|hr|"
-    "html|li|main|nav|ol|option|p|pre|section|select|table|tbody|td|tfoot|th|thead|title|tr|ul"
-)
-"""Elements that begin a new line."""
-INLINE = (
-    "a|b|big|button|code|del|em|embed|font|i|iframe|img|input|ins|label|link|meta|object|param|s|script|small|span|"
-    "strike|strong|style|sub|sup|svg|textarea|u|video"
-)
-"""Elements inside a line."""
-# only names of HTML: titles of films and songs are often written <like this>
-TAG = re.compile(rf"</?(?:({BREAKING})|{INLINE})(?:\s[^<>]{{0,1000}})?/?>|<!--[^<>]{{0,1000}}-->", re.IGNORECASE)
-"""A tag or comment; group 1 is the name of an element that begins a new line."""
+from kobert_pipeline.tables.file_type import TAG
 
 
 def has_tags(text: str) -> bool:

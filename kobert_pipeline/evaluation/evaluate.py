@@ -4,7 +4,6 @@ import hashlib
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -14,11 +13,13 @@ from kobert_pipeline.evaluation.noise import Noise, add_noise, noisy_fields
 from kobert_pipeline.evaluation.wrong_labels import wrong_labels
 from kobert_pipeline.features.sequence import SequenceTask
 from kobert_pipeline.features.span import SpanTask
-from kobert_pipeline.features.tables import has_column, rows
 from kobert_pipeline.features.task import Example, Task
 from kobert_pipeline.files import sha256
 from kobert_pipeline.finetune.model import Predicted
 from kobert_pipeline.finetune.prior_ablation import prior_ablation
+from kobert_pipeline.tables.columns import has_column
+from kobert_pipeline.tables.rows import read_rows
+from kobert_pipeline.tables.unreadable import Row
 
 Report = Callable[[str], None]
 """Prints a line of progress."""
@@ -116,7 +117,8 @@ def without_missing_id(task: Task, file: Path) -> Task:
     if not column:
         return task
     with suppress(UserError):  # the task itself says what is wrong with the file
-        if not any(has_column(row.cells, column) for row in islice(rows(file), 1)):
+        first = next((row for row in read_rows(file) if isinstance(row, Row)), None)
+        if first and not has_column(first.cells, column):
             return task.model_copy(update={"id": None})
     return task
 

@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 from kobert_pipeline.corpus.decontaminate import remove_whitespace
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.sequence import SequenceTask
-from kobert_pipeline.features.tables import IDS, Row, cell, column_of, each_row, rows
 from kobert_pipeline.features.task import Example, nfc, refuse_blank
-
-ROLES = ("id", "text", "text_pair", "label")
+from kobert_pipeline.tables.columns import IDS, RowField, find_columns, text_cell, values_of
+from kobert_pipeline.tables.rows import read_each
+from kobert_pipeline.tables.unreadable import Row
 
 
 class LabelledTask(SequenceTask):
@@ -36,30 +36,31 @@ class LabelledTask(SequenceTask):
     def read(self, path: Path) -> list[Example]:
         """An example per row. Raises UserError for rows with a missing or blank text or a label that is not
         allowed."""
-        table = list(rows(path))
-        columns = {role: self.column(role, path, table[0]) for role in ROLES} if table else {}
-        parse_label = self.label_parser()
-        return each_row(table, lambda row: self._example(row, columns, parse_label))
+        return read_each(path, self._maker)
 
-    def column(self, role: str, path: Path, first: Row) -> str | None:
-        """The column for a role, by the first row; None where there is none. Raises UserError for a required column
-        that is missing."""
-        given, known = getattr(self, role, None), {"id": IDS, **self.known}.get(role, ())
-        return column_of(role, path, first, self.name, given, known, needed=role != "id")
+    def fields(self, first: Row) -> list[RowField]:
+        """What is read from a row, by the first one."""
+        known = {"id": IDS, **self.known}
+        names = ("id", "text", "text_pair", "label")
+        return [RowField(name, getattr(self, name, None), known.get(name, ()), name != "id") for name in names]
 
-    def label_parser(self) -> Callable[[Any, str], int | float]:
-        """A function (label in the file, its place) -> the training target. It raises UserError for labels that are
-        not allowed."""
+    def _maker(self, first: Row) -> Callable[[Row], Example]:
+        columns, parse_label = find_columns(first, self.fields(first), self.name), self.label_parser()
+        return lambda row: self._example(row, columns, parse_label)
+
+    def label_parser(self) -> Callable[[Any], int | float]:
+        """A function from a label in the file to the training target. It raises UserError for labels that are not
+        allowed."""
         allowed = self.label_indices()
 
-        def index(value: Any, place: str) -> int:
+        def index(value: Any) -> int:
             text = label_text(value)
             if text not in allowed:
                 names = [
                     name if name == self.labels[i] else f"{name} ({self.labels[i]})" for name, i in allowed.items()
                 ]
                 hint = f"allowed are {', '.join(names[:20])}{self.allowed_hint()}"
-                raise UserError(f"{place}: the label is {value!r:.60}; {hint}")
+                raise UserError(f"the label is {value!r:.60}; {hint}")
             return allowed[text]
 
         return index
@@ -69,23 +70,19 @@ class LabelledTask(SequenceTask):
         # names last: a name that is itself a number means the label of that name
         return {str(i): i for i in range(len(self.labels))} | {label: i for i, label in enumerate(self.labels)}
 
-    def _example(
-        self, row: Row, columns: dict[str, str | None], parse_label: Callable[[Any, str], int | float]
-    ) -> Example:
-        values = {role: cell(row, column) for role, column in columns.items() if column}
-        texts: dict[str, Any] = {role: values[role] for role in ("text", "text_pair") if role in values}
-        for role, text in texts.items():
-            if not isinstance(text, str):
-                raise UserError(
-                    f"{row.place}: the column '{columns[role]}' holds {type(text).__name__}, text was expected"
-                )
-            if not self.blank_texts:
-                refuse_blank(text, row.place, f"the column '{columns[role]}'")
+    def _example(self, row: Row, columns: dict[str, str], parse_label: Callable[[Any], int | float]) -> Example:
+        values = values_of(row, columns)
+        texts: dict[str, str] = {}
+        for name in ("text", "text_pair"):
+            if name in columns:
+                texts[name] = text_cell(row, columns[name])
+                if not self.blank_texts:
+                    refuse_blank(texts[name], f"the column '{columns[name]}'")
         # without white space, so that copies of a text with other spaces are on the same side of a dev split
         parts = [remove_whitespace(text) for text in texts.values()]
         group = " ".join(filter(None, sorted(parts) if self.symmetric else parts))
-        identity = str(values.get("id", row.number))
-        return {"id": identity, "group": group, **texts, "label": parse_label(values["label"], row.place)}
+        identity = str(values.get("id", row.index))
+        return {"id": identity, "group": group, **texts, "label": parse_label(values["label"])}
 
 
 class PairTask(LabelledTask):

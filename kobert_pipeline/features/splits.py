@@ -4,13 +4,13 @@ from pathlib import Path
 
 import numpy as np
 
-from kobert_pipeline.corpus.data_files import data_file, data_files
 from kobert_pipeline.corpus.decontaminate import EvaluationTexts
 from kobert_pipeline.corpus.document import in_split, smallest_share
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.options import FeaturesOptions, named_files, train_files
 from kobert_pipeline.features.task import RARE, Example, refuse_empty
 from kobert_pipeline.progress import current_display
+from kobert_pipeline.tables.data_files import data_file, data_files
 
 DRAW_SEED = 1
 """Random seed of the choice of `max_train_examples`."""

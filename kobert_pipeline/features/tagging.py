@@ -81,37 +81,37 @@ class TaggingTask(Task):
             )
         return self.with_found_labels(kinds)
 
-    def example(self, identity: str, text: str, entities: list[tuple[int, int, str]], place: str) -> Example:
+    def example(self, identity: str, text: str, entities: list[tuple[int, int, str]]) -> Example:
         """An example, with entities sorted and stripped of white space. Raises UserError for a blank text, and for an
         entity that is beyond the text, blank, overlaps another, or has a type that is not allowed."""
-        refuse_blank(text, place, "the text")
-        kept: list[tuple[int, int, str]] = []
+        refuse_blank(text, "the text")
+        stripped: list[tuple[int, int, str]] = []
         for start, end, label in sorted(entities):
-            inside, kind = text[start:end], nfc(label)
+            inside, label = text[start:end], nfc(label)
             if not 0 <= start < end <= len(text) or not inside.strip():
                 raise UserError(
-                    f"{place}: an entity is from {start} to {end} ({inside!r:.40}); the text has {len(text)} characters"
+                    f"an entity is from {start} to {end} ({inside!r:.40}); the text has {len(text)} characters"
                 )
-            if kept and start < kept[-1][1]:
-                before = text[slice(*kept[-1][:2])]
-                raise UserError(f"{place}: two entities overlap, {before!r:.40} and {inside!r:.40}; drop one")
-            if kind in OUTSIDE:
+            if stripped and start < stripped[-1][1]:
+                before = text[slice(*stripped[-1][:2])]
+                raise UserError(f"two entities overlap, {before!r:.40} and {inside!r:.40}; drop one")
+            if label in OUTSIDE:
                 raise UserError(
-                    f"{place}: the type of {inside!r:.40} is {kind!r}, which means that there is no entity; rename it "
-                    "or leave it out"
+                    f"the type of {inside!r:.40} is {label!r}, which means that there is no entity; rename it or leave "
+                    "it out"
                 )
-            if self.labels is not None and kind not in self.labels:
+            if self.labels is not None and label not in self.labels:
                 raise UserError(
-                    f"{place}: the type of {inside!r:.40} is {kind!r:.40}; allowed are {', '.join(self.labels[:40])}"
+                    f"the type of {inside!r:.40} is {label!r:.40}; allowed are {', '.join(self.labels[:40])}"
                     f"{self.allowed_hint()}"
                 )
             # tokens exclude white space, so an entity with it at an end could never be predicted
-            kept.append((end - len(inside.lstrip()), start + len(inside.rstrip()), kind))
+            stripped.append((end - len(inside.lstrip()), start + len(inside.rstrip()), label))
         return {
             "id": identity,
             "group": remove_whitespace(text),
             "text": text,
-            "entities": [list(entity) for entity in kept],
+            "entities": [list(entity) for entity in stripped],
         }
 
     def config(self) -> dict[str, Any]:

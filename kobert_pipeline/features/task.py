@@ -236,10 +236,10 @@ def without_leading_space(text: str, span: tuple[int, int]) -> tuple[int, int]:
     return start, end
 
 
-def refuse_blank(text: str, place: str, what: str) -> None:
+def refuse_blank(text: str, what: str) -> None:
     """Raise UserError for a text without any character other than white space: nothing can be learned from it."""
     if not text.strip():
-        raise UserError(f"{place}: {what} is empty, text was expected; add the text, or delete the row")
+        raise UserError(f"{what} is empty, text was expected; add the text, or delete the row")
 
 
 def refuse_empty(split: str, paths: list[Path], number: int) -> None:

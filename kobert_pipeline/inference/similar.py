@@ -11,13 +11,14 @@ import numpy as np
 from kobert_pipeline.checkpoint.source import locate
 from kobert_pipeline.errors import UserError, did_you_mean
 from kobert_pipeline.features.metrics import ranking_scores
-from kobert_pipeline.features.questions import squad_examples
+from kobert_pipeline.features.span_examples import squad_examples
 from kobert_pipeline.finetune.pooling import POOLINGS
 from kobert_pipeline.inference.bm25 import Bm25
 from kobert_pipeline.inference.embed import LAST, Embedder
 from kobert_pipeline.inference.loading import load
 from kobert_pipeline.inference.nearest import nearest, normalized, open_vectors
 from kobert_pipeline.progress import current_display
+from kobert_pipeline.tables.squad import questions
 
 METHODS = (*POOLINGS, "bm25", "hybrid")
 SAMPLE = 8
@@ -59,7 +60,7 @@ def refuse_unknown(methods: Sequence[str], hybrid: str | None) -> None:
 
 def contexts(path: Path) -> tuple[list[str], list[str], list[int]]:
     """The different contexts of a file in SQuAD form, its questions, and the number of each one's context."""
-    examples = squad_examples(path)
+    examples = squad_examples(questions(path))
     numbers = {context: n for n, context in enumerate(dict.fromkeys(example["context"] for example in examples))}
     return list(numbers), [e["question"] for e in examples], [numbers[e["context"]] for e in examples]
 

@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from kobert_pipeline.corpus.document import name_matches
 from kobert_pipeline.errors import UserError, UserErrors
 from kobert_pipeline.pipeline.disk_space import refuse_full_disk
 from kobert_pipeline.pipeline.recipe import Recipe
 from kobert_pipeline.pretrain.memory import MemoryModel
 from kobert_pipeline.publish.licences import without_known_licence
 from kobert_pipeline.runs.runner import Job
+from kobert_pipeline.tables.data_files import name_matches
 
 GPU_SIZES = (24, 40, 80)
 """Memory of common GPUs in GiB, which their makers call GB."""

@@ -6,13 +6,13 @@ from pathlib import Path
 
 from kobert_pipeline.checkpoint.source import local_folder
 from kobert_pipeline.checkpoint.stage import MODEL
-from kobert_pipeline.corpus.data_files import distinct_labels
 from kobert_pipeline.corpus.document import first_unmatched
 from kobert_pipeline.corpus.options import CorpusOptions
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import read_json
 from kobert_pipeline.pipeline.recipe import Recipe
 from kobert_pipeline.pretrain.continued import refuse_unfit
+from kobert_pipeline.tables.data_files import distinct_labels
 from kobert_pipeline.training.hf_config import max_input_length, with_model_type
 
 NAMES_SHOWN = 10

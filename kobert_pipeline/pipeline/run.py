@@ -7,9 +7,9 @@ from typing import Any
 
 import kobert_pipeline.checkpoint.stage as checkpoint_stage
 import kobert_pipeline.pretrain.stage as pretrain_stage
-from kobert_pipeline.corpus.data_files import bundled
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.pipeline.recipe import Recipe
+from kobert_pipeline.tables.data_files import bundled
 from kobert_pipeline.training.trackers import Tracker, Tracking
 
 Fit = dict[str, Any]

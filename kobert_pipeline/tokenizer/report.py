@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 from tokenizers import Tokenizer
 
-from kobert_pipeline.corpus.readers.squad import paragraphs
 from kobert_pipeline.errors import UserError
+from kobert_pipeline.tables.squad import paragraphs
+from kobert_pipeline.tables.unreadable import readable
 from kobert_pipeline.tokenizer.plain import ids_by_eojeol
 from kobert_pipeline.tokenizer.special_tokens import UNK_ID
 
@@ -139,7 +140,7 @@ def evaluate_texts(texts: Iterable[str], encode: Encode, plain: Tokenizer, vocab
 def paragraphs_with_answers(path: Path) -> Iterator[dict[str, Any]]:
     """The paragraphs of a file in SQuAD format. Raises UserError for a question without the key `answers`; an empty
     list, which marks an unanswerable question, is allowed."""
-    for paragraph in paragraphs(path):
+    for paragraph in readable(paragraphs(path)):
         for question in paragraph["qas"]:
             if "answers" not in question:
                 raise UserError(

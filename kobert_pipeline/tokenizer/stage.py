@@ -11,7 +11,6 @@ from tokenizers import Tokenizer
 
 from kobert_pipeline.analysis.analyzed import AnalyzedDocument, analysis_parts, read_analysis
 from kobert_pipeline.config.options import Options
-from kobert_pipeline.corpus.data_files import data_file, data_files
 from kobert_pipeline.corpus.document import count_documents
 from kobert_pipeline.corpus.reader import Reader, refuse_skipping
 from kobert_pipeline.download.sources import all_files
@@ -20,6 +19,7 @@ from kobert_pipeline.files import read_json, write_json
 from kobert_pipeline.morphemes import tokenizer_files
 from kobert_pipeline.progress import report as report_progress
 from kobert_pipeline.progress import track
+from kobert_pipeline.tables.data_files import data_file, data_files
 from kobert_pipeline.tokenizer.growing import ORIGINS_FILE, base_files, grow_vocabulary, load_base, origins
 from kobert_pipeline.tokenizer.plain import PLAIN, PLAIN_FILES, add_template, save_plain
 from kobert_pipeline.tokenizer.report import ceiling, draw, evaluate_texts, markdown, paragraphs_with_answers

@@ -97,113 +97,18 @@ def test_exit_status_and_stderr_are_those_of_a_real_process(kobert_process, tmp_
     assert result.out == ""
 
 
-def rewrite_korquad(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
-    content = json.loads(path.read_text(encoding="utf-8"))
-    change(content["data"][0]["paragraphs"][0])
-    path.write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
-
-
-def wrong_answer(paragraph: dict[str, Any]) -> None:
-    paragraph["qas"][0]["answers"][0]["answer_start"] += 1
-
-
-def remove_question(paragraph: dict[str, Any]) -> None:
-    del paragraph["qas"][0]["question"]
-
-
-BAD_CORPUS = {
-    "missing": (lambda data: shutil.rmtree(data / "documents"), ["documents", "no file is named", "data_dir"]),
-    "empty": (lambda data: (data / "documents" / "blog.txt").write_bytes(b""), ["blog.txt", "is empty"]),
-    "binary": (lambda data: (data / "documents" / "blog.txt").write_bytes(b"\x00\x01" * 500), ["blog.txt", "binary"]),
-    "johab": (
-        lambda data: (data / "documents" / "blog.txt").write_text("한국어로 쓴 글이다. " * 20, encoding="johab"),
-        ["blog.txt", "not text in UTF-8, CP949 or UTF-16", "johab"],
-    ),
-    "cut off": (
-        lambda data: (data / "documents" / "blog.txt").write_bytes("한국어로 쓴 글".encode()[:-1]),
-        ["blog.txt", "truncated"],
-    ),
-    "not SQuAD": (lambda data: (data / "qa_dev.json").write_text('{"data": [{}]}'), ["qa_dev.json", "SQuAD form"]),
-    "not JSON": (lambda data: (data / "qa_dev.json").write_text('{"data": '), ["qa_dev.json", "not a JSON file"]),
-    "test set without its column": (
-        lambda data: (data / "reviews_test.txt").write_text("id\ttext\tlabel\n1\t좋다\t1\n", encoding="utf-8"),
-        ["reviews_test.txt", "no column 'document'"],
-    ),
-}
-
-
-@pytest.mark.parametrize("kind", BAD_CORPUS)
-def test_bad_corpus_file_is_refused_with_its_name(kind: str, data_copy, tiny, tmp_path, kobert) -> None:
-    change, said = BAD_CORPUS[kind]
-    change(data_copy)
-    run_dir = tmp_path / "runs" / "x"
-    result = kobert("run", tiny.recipe, "--run-dir", run_dir, "--set", f"data_dir={data_copy}", "--until", "corpus")
-    for words in said:
-        assert words in result.complaint
-    assert not (run_dir / "corpus" / "manifest.json").exists()
-
-
-def test_corpus_runs_once_the_file_is_fixed(data_copy, tiny, tmp_path, kobert, corpora) -> None:
-    arguments = (
-        "run",
-        tiny.recipe,
-        "--run-dir",
-        tmp_path / "runs" / "x",
-        "--set",
-        f"data_dir={data_copy}",
-        "--until",
-        "corpus",
-    )
-    (data_copy / "documents" / "blog.txt").write_bytes(b"")
-    assert kobert(*arguments).code == 2
-    shutil.copyfile(corpora / "documents" / "blog.txt", data_copy / "documents" / "blog.txt")
-    assert kobert(*arguments).code == 0
-
-
-def lines(path: Path, change: Callable[[list[str]], None]) -> None:
-    rows = path.read_text(encoding="utf-8").split("\n")
-    change(rows)
-    path.write_text("\n".join(rows), encoding="utf-8")
-
-
-BAD_TASK = {
-    "missing": (lambda data: (data / "qa_train.json").unlink(), ["qa_train.json", "does not exist"]),
-    "answer elsewhere": (
-        lambda data: rewrite_korquad(data / "qa_train.json", wrong_answer),
-        ["qa_train.json", "question", "answer_start", "not the answer"],
-    ),
-    "question lacks a key": (
-        lambda data: rewrite_korquad(data / "qa_train.json", remove_question),
-        ["qa_train.json", "'question'"],
-    ),
-    "column missing": (
-        lambda data: lines(data / "reviews_train.txt", lambda rows: rows.__setitem__(0, "id\tdocument\trating")),
-        ["reviews_train.txt", "no column 'label'", "first line"],
-    ),
-    "cell missing": (
-        lambda data: lines(data / "reviews_train.txt", lambda rows: rows.__setitem__(4, "5\t좋다")),
-        ["reviews_train.txt, line 5", "2 tab separated columns", "3 were expected"],
-    ),
-    "wrong label": (
-        lambda data: lines(data / "reviews_train.txt", lambda rows: rows.__setitem__(4, "5\t좋다\t5")),
-        ["reviews_train.txt, line 5", "label is '5'", "allowed"],
-    ),
-    "only a header": (
-        lambda data: (data / "reviews_train.txt").write_text("id\tdocument\tlabel\n"),
-        ["split", "is empty"],
-    ),
-}
-
-
-@pytest.mark.parametrize("kind", BAD_TASK)
-def test_bad_task_file_is_refused_with_its_name_and_place(kind: str, data_copy, tiny, tmp_path, kobert) -> None:
-    change, said = BAD_TASK[kind]
-    change(data_copy)
+def test_a_stage_refuses_a_bad_file_and_runs_once_it_is_fixed(data_copy, tiny, tmp_path, kobert, corpora) -> None:
     run_dir = tiny.copy(tmp_path / "runs" / "x", "tokenizer")
-    result = kobert("features", tiny.recipe, "--run-dir", run_dir, "--set", f"data_dir={data_copy}")
-    for words in said:
-        assert words in result.complaint
-    assert not list((run_dir / "features").glob(f"{'nsmc' if 'reviews' in said[0] else 'korquad'}/manifest.json"))
+    more = (tiny.recipe, "--run-dir", run_dir, "--set", f"data_dir={data_copy}")
+    for command, stage, name in (
+        (("run", *more, "--until", "corpus"), "corpus", "documents/blog.txt"),
+        (("features", *more), "features/nsmc", "reviews_train.txt"),
+    ):
+        (data_copy / name).write_bytes(b"")
+        assert f"{name} is empty" in kobert(*command).complaint
+        assert not (run_dir / stage / "manifest.json").exists()
+        shutil.copyfile(corpora / name, data_copy / name)
+        assert kobert(*command).code == 0
 
 
 def test_vocabulary_larger_than_the_text_supports_is_refused_and_a_smaller_one_then_works(
@@ -475,25 +380,10 @@ def test_explain_counts_an_architecture_like_its_real_model(kobert) -> None:
     assert "num_hidden_layers" in [row[0] for row in found["options"]]
 
 
-@pytest.mark.parametrize("kind", BAD_TASK)
-def test_check_refuses_what_the_stage_refuses_of_a_task_file(
-    kind: str, data_copy, tiny, tmp_path, monkeypatch, kobert
-) -> None:
-    change, said = BAD_TASK[kind]
-    change(data_copy)
-    monkeypatch.chdir(tmp_path)
-    result = kobert("check", tiny.recipe, "--set", f"data_dir={data_copy}")
-    for words in said:  # with several problems, each is on a line above the error
-        assert words in result.out + result.complaint
-
-
 @pytest.mark.parametrize(
     ("files", "said"),
     [
-        ({"train": "글,부류\n가,하나\n나,둘\n"}, "no column is the text of the task classification"),
         ({"train": "text,label\n가,\n나,둘\n"}, "line 2: the label is ''"),
-        ({"train": ""}, "train.csv is empty"),
-        ({"train": "\0\0\1"}, "binary file"),
         ({"train": "text,label\n"}, "holds no examples"),
         ({"train": "text,label\n가,하나\n나,둘\n다,둘\n"}, "the dev split"),
         ({"test": "text,label\n새 글,셋\n"}, "test.csv, line 2: the label is '셋'; allowed are 둘, 하나"),
@@ -687,18 +577,27 @@ def test_lines_are_read_as_many_as_are_there() -> None:
             return super().read1(min(size, 5))
 
     text = "\ufeff\n가나\r\n\n다\x0c라\n끝"
-    batches = list(input_lines.line_batches(Blocks(text.encode())))
+    batches = list(input_lines.line_batches(Blocks(text.encode()), "-"))
     assert [line for batch in batches for line in batch] == ["", "가나", "", "다\x0c라", "끝"]
     assert len(batches) > 1
-    assert list(input_lines.line_batches(io.BytesIO(text.encode()))) == [["", "가나", "", "다\x0c라"], ["끝"]]
-    for wrong, message in [
-        (b"", "is empty"),
-        (b"\n\n", "is empty"),
-        (b"ab\ncd\xff\n", "at byte 5"),
-        ("가\n".encode("utf-16"), "-f utf-16 -t utf-8` for UTF-16"),
-    ]:
-        with pytest.raises(UserError, match=message):
-            list(input_lines.line_batches(Blocks(wrong)))
+    assert list(input_lines.line_batches(io.BytesIO(text.encode()), "-")) == [["", "가나", "", "다\x0c라"], ["끝"]]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "standard input is empty"),
+        (b"\n\n", "standard input is empty"),
+        (
+            b"ab\ncd\xff\n",
+            r"standard input is not UTF-8 \(invalid start byte in line 2\); convert it first",
+        ),
+    ],
+)
+def test_standard_input_that_cannot_be_read_is_refused(monkeypatch, content: bytes, message: str) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+    with pytest.raises(UserError, match=message):
+        list(input_lines.stdin_batches())
 
 
 def test_predict_labels_texts(tiny, kobert) -> None:
@@ -714,7 +613,7 @@ def test_predict_labels_texts(tiny, kobert) -> None:
 
 def test_predict_reads_tables_and_lines_from_files(tiny, tmp_path, kobert, monkeypatch) -> None:
     """More rows than are answered at once, and the answers of the same texts on the command line."""
-    monkeypatch.setattr("kobert_pipeline.inference.table_inputs.ROWS", 2)
+    monkeypatch.setattr("kobert_pipeline.inference.table_fields.ROWS", 2)
     nsmc, korquad, mlm = (tiny.run_dir / "publish" / name for name in ("nsmc", "korquad", "mlm"))
     (tmp_path / "a.csv").write_text("id;document\n1;정말 재밌다\n2;지루했다\n3;좋다, 또\n", encoding="utf-8")
     (tmp_path / "a.txt").write_text("정말 재밌다\n지루했다\n좋다, 또\n", encoding="utf-8")

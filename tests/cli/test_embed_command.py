@@ -188,8 +188,10 @@ def test_what_cannot_be_done_is_refused_in_one_sentence(place: Path, kobert: Cal
         (". ", ". is not a file"),
         ("empty.txt", "empty.txt is empty"),
         ("blank.txt --out v.npy", "blank.txt is empty"),
-        ("cp949.txt", "cp949.txt is not UTF-8"),
-        ("cp949.txt", "`iconv -f cp949 -t utf-8`"),
+        (
+            "cp949.txt",
+            "cp949.txt is not UTF-8 (invalid start byte in line 1); it looks like cp949: convert it (iconv",
+        ),
         ("texts.txt labels.CSV", "labels.CSV is not one text per line"),
         ("labels.CSV --column text", "labels.CSV has no rows"),
         ("rows.jsonl --column txet", "did you mean 'text'? (found: text); name the column with --column"),

@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import pickle
 import random
 import sys
 
@@ -15,13 +14,13 @@ import zstandard
 from kobert_pipeline.config import recipe_file
 from kobert_pipeline.corpus.document import documents_from
 from kobert_pipeline.corpus.options import CorpusOptions
-from kobert_pipeline.corpus.reader import Reader
+from kobert_pipeline.corpus.reader import LISTED, Reader, Skipped
 from kobert_pipeline.corpus.readers.datasets import HubDataset
 from kobert_pipeline.corpus.readers.html import Html
 from kobert_pipeline.corpus.sampling import ROWS, check_file, findings
 from kobert_pipeline.corpus.stage import run
-from kobert_pipeline.corpus.unfit import LISTED, Skipped, Unfit
 from kobert_pipeline.errors import UserError
+from kobert_pipeline.tables.unreadable import UnreadableInput
 from kobert_pipeline.tokenizer.stage import ReportOptions
 
 SENTENCE = "그는 오늘도 학교에 가서 친구들과 이야기를 나누었다."
@@ -100,7 +99,7 @@ UNFIT = {
 }  # fmt: skip
 WAYS_OUT = {
     "text/page.txt": "reader html", "text/report.txt": "pdftotext", "text/letter.txt": "docx", "text/office.txt": "hwp",
-    "tables/tabs.csv": 'tabs and no commas; set the source\'s option delimiter: "\\t"',
+    "tables/tabs.csv": "tabs and no commas; save the table",
     "rows/broken.jsonl": "line 4: not JSON",
 }  # fmt: skip
 
@@ -121,7 +120,7 @@ def test_check_names_every_unfit_file_at_once_with_the_way_out(dirty, tmp_path, 
     for name in UNFIT:
         line = next(line for line in lines if f"{dirty / name}" in line)
         assert "on_error: skip" in line and WAYS_OUT.get(name, "") in line
-    assert "(and 2 more unfit rows in the sample)" in next(line for line in lines if "broken.jsonl" in line)
+    assert "(also refused: line 6, line 8)" in next(line for line in lines if "broken.jsonl" in line)
     as_json = kobert("check", tmp_path / "r.yaml", "--json")
     assert as_json.code == 2 and json.loads(as_json.out)["problems"] == lines
     skipping = [f"corpus.sources.{i}.on_error=skip" for i in range(4)]
@@ -216,7 +215,7 @@ def test_a_file_of_blank_lines_is_as_good_as_empty(tmp_path):
     for name in ("text", "jsonl"):
         (tmp_path / f"blank.{name}").write_text("\n  \n\r\n\t\n", encoding="utf-8")
         reader = Reader.choose({"name": name, "path": f"blank.{name}"})
-        with pytest.raises(Unfit, match=r"has only blank lines.*on_error: skip"):
+        with pytest.raises(UnreadableInput, match=r"has only blank lines.*on_error: skip"):
             list(reader.read_files([tmp_path / f"blank.{name}"], Skipped()))
         skipped = Skipped()
         reader = reader.model_copy(update={"on_error": "skip"})
@@ -235,7 +234,7 @@ def test_files_of_keys_and_columns_are_not_read_as_text(tmp_path):
     ]:
         data = content.encode()
         (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
-        with pytest.raises(Unfit, match=f"use the reader {reader}") as caught:
+        with pytest.raises(UnreadableInput, match=f"use the reader {reader}") as caught:
             list(Reader.choose({"name": "text", "path": name}).read(tmp_path))
         assert caught.value.reason == reader
     for content in [f"{{이름}}은 {SENTENCE}", "{}\n" + SENTENCE, f"{SENTENCE}\n{row}"]:
@@ -278,7 +277,7 @@ def test_every_reader_skips_rows_and_broken_files(tmp_path):
             (2, 1, 1) if rows else (0, 0, 1)
         ), name
         strictly = reader.model_copy(update={"on_error": "refuse"})
-        with pytest.raises(Unfit, match="on_error: skip"):
+        with pytest.raises(UserError, match="on_error: skip"):
             list(strictly.read_files(files, Skipped()))
         if name in ("parquet", "csv"):
             grouped, skipped = reader.model_copy(update={"group_by": "film"}), Skipped()
@@ -294,11 +293,6 @@ def test_texts_that_are_measured_or_kept_out_of_training_are_never_skipped():
     ):
         with pytest.raises(ValueError, match="must be read completely, so a cannot have on_error: skip"):
             make()
-
-
-def test_a_problem_survives_its_way_back_from_a_worker():
-    problem = pickle.loads(pickle.dumps(Unfit("binary", "a is binary")))
-    assert (problem.reason, str(problem)) == ("binary", "a is binary")
 
 
 def test_a_folder_is_answered_with_a_pattern_for_its_files(tmp_path):
@@ -334,7 +328,7 @@ def test_text_with_some_markup_is_text(tmp_path):
         "<!---->" * 5000 + "<html>",
     ):
         (tmp_path / "a.txt").write_text(markup + prose("쪽", 2), encoding="utf-8")
-        with pytest.raises(Unfit, match="use the reader html"):
+        with pytest.raises(UnreadableInput, match="use the reader html"):
             list(Reader.choose({"name": "text", "path": "a.txt"}).read(tmp_path))
 
 

@@ -1,7 +1,6 @@
 """Files made to fill the memory or to take for ever are read within bounds, and what is left out is counted."""
 
 import gzip
-import io
 import json
 import resource
 import time
@@ -12,9 +11,7 @@ import pytest
 import zstandard
 
 from kobert_pipeline.corpus.document import TOO_LONG, Document, limit_size
-from kobert_pipeline.corpus.open_text import bounded_lines, open_lines
 from kobert_pipeline.corpus.readers.csv import Csv
-from kobert_pipeline.corpus.readers.json import Json
 from kobert_pipeline.corpus.readers.jsonl import JsonLines
 from kobert_pipeline.corpus.readers.text import Text
 from kobert_pipeline.corpus.readers.wikipedia import BROKEN, MAX_COST, Wikipedia, pages, parsing_cost, without_comments
@@ -43,18 +40,6 @@ def growth(function: Callable[[str], object], text: str) -> float:
         return min(taken)
 
     return max(0.0, seconds(text * 8) - 0.01) / max(seconds(text), 1e-4)
-
-
-def test_a_line_beyond_the_limit_is_read_past_and_marked() -> None:
-    for length, rest in ((9, True), (10, False), (11, False), (95, False)):
-        for file, line in ((io.BytesIO(), b"x"), (io.StringIO(), "x")):
-            end = b"\n" if isinstance(line, bytes) else "\n"
-            file.write(line * length + end + line + end + line * length)  # type: ignore[operator]
-            file.seek(0)
-            found = list(bounded_lines(file, 10))  # type: ignore[type-var]
-            assert found[1] == line + end
-            assert (found[0] == line * length + end) == rest
-            assert (found[2] == line * length) == (length <= 10)
 
 
 def test_documents_that_are_too_long_are_dropped_by_every_reader_of_lines(tmp_path) -> None:
@@ -117,16 +102,6 @@ def test_a_dropped_document_is_counted_and_kept_out_of_evaluation_sets(tmp_path,
     held = "  decontaminate: [{name: text, path: a.txt, max_document_bytes: 5000}]\n"
     (tmp_path / "r.yaml").write_text(text + held, encoding="utf-8")
     assert "max_document_bytes" in kobert("corpus", tmp_path / "r.yaml", "--run-dir", tmp_path / "y").complaint
-
-
-def test_json_files_and_tables_that_are_too_large_are_refused(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr("kobert_pipeline.corpus.open_text.LARGEST_JSON", 1000)
-    (tmp_path / "a.json").write_text(json.dumps(["가" * 2000]), encoding="utf-8")
-    with pytest.raises(UserError, match=r"a\.json holds more than 1,000 characters"):
-        list(Json(path="a.json", text="0").read(tmp_path))
-    (tmp_path / "a.tsv").write_text("text\n" + "x" * 2000 + "\n", encoding="utf-8")
-    with open_lines(tmp_path / "a.tsv", longest=1000) as lines:
-        assert [len(line) > 1000 for line in lines] == [False, False]
 
 
 def test_a_header_of_sixty_thousand_columns_costs_no_square_and_no_page_of_names(tmp_path) -> None:

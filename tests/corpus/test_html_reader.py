@@ -6,9 +6,10 @@ import sys
 
 import pytest
 
+from kobert_pipeline.corpus.reader import Skipped
 from kobert_pipeline.corpus.readers.html import Html
-from kobert_pipeline.corpus.unfit import Skipped, Unfit
 from kobert_pipeline.errors import UserError
+from kobert_pipeline.tables.unreadable import UnreadableInput
 
 MENU = (
     '<nav><ul><li><a href="/">홈</a></li><li><a href="/politics">정치</a></li>'
@@ -96,7 +97,7 @@ def test_what_is_no_page_is_unfit(tmp_path):
         (tmp_path / "a.html").write_bytes(content)
         assert list(Html(path="a.html", on_error="skip").read_files([tmp_path / "a.html"], skipped)) == []
         assert skipped.counts[f"files_skipped_{reason}"] == 1, (reason, skipped)
-    with pytest.raises(Unfit, match=r"is not johab; set the option encoding"):
+    with pytest.raises(UnreadableInput, match=r"is not johab; set the option encoding"):
         read(tmp_path, "b.html", b"<html>\xff\xff", encoding="johab")
     with pytest.raises(UserError, match="there is no encoding 'utf-9'"):
         read(tmp_path, "b.html", PAGE, encoding="utf-9")
@@ -106,4 +107,4 @@ def test_the_library_that_is_missing_is_named_with_its_extra(tmp_path, monkeypat
     monkeypatch.setitem(sys.modules, "trafilatura", None)
     with pytest.raises(UserError, match=r"pip install 'kobert-pipeline\[html\]'") as raised:
         read(tmp_path, "a.html", PAGE)
-    assert not isinstance(raised.value, Unfit), "a library that is missing is nothing to skip files for"
+    assert not isinstance(raised.value, UnreadableInput), "a library that is missing is nothing to skip files for"

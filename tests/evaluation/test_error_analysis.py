@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kobert_pipeline.corpus.readers.squad import paragraphs
 from kobert_pipeline.evaluation.error_analysis import CATEGORIES, PARTICLES, Reach, analysis, category, reach, reaches
 from kobert_pipeline.evaluation.report import error_parts
 from kobert_pipeline.features.format import Features
@@ -15,6 +14,7 @@ from kobert_pipeline.features.metrics import korquad_scores
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.finetune.model import Predicted
 from kobert_pipeline.inference.loading import load_tokenizer
+from kobert_pipeline.tables.squad import paragraphs
 from kobert_pipeline.tokenizer.report import ceiling
 
 CONTEXT = "한글은 세종대왕이 1443년에 만들었다. 처음 이름은 훈민정음이었다."

@@ -15,10 +15,10 @@ from kobert_pipeline.evaluation.evaluate import evaluate, sampled, without_missi
 from kobert_pipeline.evaluation.noise import Noise
 from kobert_pipeline.evaluation.report import markdown
 from kobert_pipeline.evaluation.wrong_labels import write_csv
-from kobert_pipeline.features.tables import rows
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.inference.checkpoint import Checkpoint
 from kobert_pipeline.markdown import escaped
+from kobert_pipeline.tables.rows import read_rows
 
 FILES = {"nsmc": "reviews_test.txt", "korquad": "qa_dev.json"}
 
@@ -162,7 +162,7 @@ def test_texts_with_wrong_labels_are_listed_by_the_command_and_in_a_table_that_r
         assert row["probability"] == pytest.approx(given["scores"][given["label"]], abs=2e-4)
     assert [row["probability"] for row in wrong] == sorted((row["probability"] for row in wrong), reverse=True)
     table = out.with_suffix(".errors.csv")
-    assert [row.cells for row in rows(table)] == [{name: str(cell) for name, cell in row.items()} for row in wrong]
+    assert [row.cells for row in read_rows(table)] == [{name: str(cell) for name, cell in row.items()} for row in wrong]
     read_again = Task.choose({"name": "classification", "labels": list(labels)}).read(table)
     assert [labels[one["label"]] for one in read_again] == [row["label"] for row in wrong]
     page = out.with_suffix(".md").read_text(encoding="utf-8")
@@ -180,7 +180,7 @@ def test_no_wrong_label_is_a_table_without_rows(tmp_path: Path) -> None:
     assert (tmp_path / "pairs.csv").read_text(encoding="utf-8-sig") == "id,text,text_pair,label,predicted,probability\n"
     row = {"id": "1", "text": '가\n"나\ud800', "label": "1", "predicted": "0", "probability": "0.5"}
     write_csv(tmp_path / "b.csv", [row], paired=False)
-    assert [row.cells for row in rows(tmp_path / "b.csv")] == [row | {"text": '가\n"나?'}]
+    assert [row.cells for row in read_rows(tmp_path / "b.csv")] == [row | {"text": '가\n"나?'}]
 
 
 def test_a_sample_is_always_the_same_and_keeps_the_order_of_the_file(corpora: Path) -> None:

@@ -134,7 +134,7 @@ def test_types_are_those_of_the_training_files_or_as_said(tmp_path: Path) -> Non
     assert given.fit_labels([tmp_path / "not read"]) is given
     with pytest.raises(
         UserError,
-        match=r"b\.tsv, line 1: the type of '강릉역' is 'LC'; allowed are PER, LOC, NUM$",
+        match=r"b\.tsv, line 1: the type of '강릉역' is 'LC'; allowed are PER, LOC, NUM \(also refused: line 17\)$",
     ):
         given.read(tmp_path / "b.tsv")
     with pytest.raises(

@@ -413,7 +413,7 @@ def test_all_rows_that_are_refused_are_named_at_once(tmp_path: Path, kobert: Cal
     task = {"name": "classification", "labels": ["좋다", "싫다"]}
     path = table(tmp_path / "a.csv", *records)
     with pytest.raises(
-        UserError, match=r"line 3: the column 'text' is empty.* \(also refused: line 4, .* and 25 more\)$"
+        UserError, match=r"line 3: the column 'text' is empty.* \(also refused: line 4, .* and 10 more\)$"
     ):
         Task.choose(task).read(path)
     recipe = tmp_path / "r.yaml"

@@ -1,7 +1,7 @@
 """Files with questions: KLUE-MRC, SQuAD 2.0, tables of one's own, and what is wrong with them in one sentence."""
 
-import itertools
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -89,28 +89,39 @@ WRONG_QUESTIONS = [
         "question a: answer_start is 5, where the context has '903년에', not the answer",
     ),
     (
-        SQUAD2[0] | {"answers": [ANSWER | {"answer_start": "4"}]},
-        "question a: answer_start is '4'; the character, counted from 0",
+        SQUAD2[0] | {"answers": [ANSWER | {"answer_start": "사"}]},
+        "question a: answer_start is '사'; the character, counted from 0",
     ),
     (
         SQUAD2[0] | {"answers": [{"text": 1903, "answer_start": 4}]},
         "question a: an answer holds int, text was expected",
     ),
-    (SQUAD2[0] | {"answers": [{"text": "1903년"}]}, "a question lacks 'answer_start'"),
+    (SQUAD2[0] | {"answers": [{"text": "1903년"}]}, "question a: the column 'answers' holds"),
     (SQUAD2[0] | {"answers": "1903년"}, "question a: answer_start is None; the character"),
     (SQUAD2[0] | {"question": None}, "question a: the question holds NoneType"),
     (SQUAD2[0] | {"question": " "}, "question a: the question is empty"),
-    ({"id": "a", "answers": [ANSWER]}, "a question lacks 'question'"),
-    ({"question": "?", "answers": [ANSWER]}, "a question lacks 'id'"),
-    ("누가?", "a question is '누가\\?'; an object"),
-    (SQUAD2[1] | {"id": "first"}, "two questions have the id first"),
+    (SQUAD2[0] | {"is_impossible": "예"}, "question a: is_impossible is '예'; true, false, 1, 0 or nothing"),
+    ({"id": "a", "answers": [ANSWER]}, "question a: it lacks question; each question needs id"),
+    ({"question": "?", "answers": [ANSWER]}, "question 2: it lacks id"),
+    ({"id": "a", "question": "?"}, "question a: it lacks answers"),
+    (SQUAD2[1] | {"id": "first"}, "question first: an earlier question has the id first, too"),
 ]
 
 
-def test_a_wrong_question_is_refused_in_a_sentence(tmp_path: Path) -> None:
-    for (question, said), task in itertools.product(WRONG_QUESTIONS, ["mrc", "span"]):
-        with pytest.raises(UserError, match=rf"qa\.json.*{said}"):
-            Task.choose(task).read(squad(tmp_path / "qa.json", SQUAD2[0] | {"id": "first"}, question))
+@pytest.mark.parametrize("task", ["mrc", "span"])
+@pytest.mark.parametrize(("question", "message"), WRONG_QUESTIONS)
+def test_a_wrong_question_is_refused_in_a_sentence(
+    tmp_path: Path, question: dict[str, Any], message: str, task: str
+) -> None:
+    with pytest.raises(UserError, match=rf"qa\.json, {re.escape(message)}"):
+        Task.choose(task).read(squad(tmp_path / "qa.json", SQUAD2[0] | {"id": "first"}, question))
+
+
+@pytest.mark.parametrize("task", ["mrc", "span", "korquad"])
+def test_all_wrong_questions_of_a_file_are_named_at_once(tmp_path: Path, task: str) -> None:
+    wrong = [SQUAD2[0] | {"id": n, "answers": [ANSWER | {"answer_start": n}]} for n in range(6)]
+    with pytest.raises(UserError, match=r"question 0: answer_start is 0.* \(also refused: question 1, .* question 5\)"):
+        Task.choose(task).read(squad(tmp_path / "qa.json", *wrong))
 
 
 def test_korquad_refuses_questions_without_an_answer_and_names_the_task_that_takes_them(tmp_path: Path) -> None:
@@ -181,13 +192,16 @@ WRONG_TABLES = [
     ({}, PLAIN | {"answer": 1903, "start": 4}, "the column 'answer' holds 1903; a text, with its start"),
     ({}, PLAIN | {"answers": {"text": ["1903년"], "answer_start": []}}, "the column 'answers' holds .*; a text"),
     ({}, PLAIN | {"context": None, "answers": []}, "line 1: the context holds NoneType, text was expected"),
+    ({}, PLAIN | {"answers": [], "is_impossible": "0"}, "line 1: is_impossible is false, but it has no answer"),
 ]
 
 
-def test_a_wrong_table_is_refused_in_a_sentence(tmp_path: Path) -> None:
-    for options, record, said in WRONG_TABLES:
-        with pytest.raises(UserError, match=said):
-            Task.choose({"name": "span"} | options).read(table(tmp_path / "own.jsonl", record))
+@pytest.mark.parametrize(("options", "record", "message"), WRONG_TABLES)
+def test_a_wrong_table_is_refused_in_a_sentence(
+    tmp_path: Path, options: dict[str, str], record: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(UserError, match=message):
+        Task.choose({"name": "span"} | options).read(table(tmp_path / "own.jsonl", record))
 
 
 def test_a_row_that_lacks_a_column_and_one_whose_id_came_before_are_refused(tmp_path: Path) -> None:
@@ -198,7 +212,7 @@ def test_a_row_that_lacks_a_column_and_one_whose_id_came_before_are_refused(tmp_
                 tmp_path / "own.jsonl", OWN, {key: value for key, value in OWN.items() if key != "page"} | {"pages": ""}
             )
         )
-    with pytest.raises(UserError, match="two questions have the id 7"):
+    with pytest.raises(UserError, match="line 2: an earlier question has the id 7"):
         task.read(table(tmp_path / "own.jsonl", OWN, OWN))
 
 

@@ -33,7 +33,7 @@ def example(*sentences: int) -> dict[str, Any]:
     for number in sentences:
         entities += [(len(text) + start, len(text) + end, kind) for start, end, kind in SENTENCES[number][1]]
         text += SENTENCES[number][0]
-    return TASK.example(str(len(sentences)), text, entities, "here")
+    return TASK.example(str(len(sentences)), text, entities)
 
 
 EMPTY = {"id": "0", "group": "", "text": "", "entities": []}
@@ -199,7 +199,7 @@ def test_the_space_before_a_token_belongs_to_no_entity() -> None:
     backend = Tokenizer(models.Unigram([(piece, -1.0) for piece in pieces], 0))
     backend.pre_tokenizer = pre_tokenizers.Metaspace()
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, unk_token="<unk>", pad_token="</s>")
-    examples = [TASK.example("0", "민수가 부산에 갔다", [(0, 2, "PER"), (4, 6, "LOC")], "here")]
+    examples = [TASK.example("0", "민수가 부산에 갔다", [(0, 2, "PER"), (4, 6, "LOC")])]
     features = Features(TASK.featurize(examples, tokenizer, 64), examples)
     assert features.arrays["offsets"].tolist() == [[0, 2], [2, 3], [4, 6], [6, 7], [8, 10]]
     assert TASK.counts(features) == {"entities": 2, "entity_borders_inside_tokens": 0, "entity_f1_ceiling": 100.0}
@@ -225,13 +225,13 @@ class OneWordOneToken:
 
 
 def test_the_ceiling_is_what_tokens_over_borders_leave() -> None:
-    examples = [TASK.example("0", "김민수가 부산 갔다", [(0, 3, "PER"), (5, 7, "LOC")], "here")]
+    examples = [TASK.example("0", "김민수가 부산 갔다", [(0, 3, "PER"), (5, 7, "LOC")])]
     features = Features(TASK.featurize(examples, OneWordOneToken(), 64), examples)
     assert TASK.counts(features) == {"entities": 2, "entity_borders_inside_tokens": 1, "entity_f1_ceiling": 50.0}
 
 
-AN_ENTITY_THAT_DOES_NOT_ROWS = [
-    ([(0, 9, "PER")], r"here: an entity is from 0 to 9 \('김민수 왔다'\); the text has 6 characters"),
+WRONG_ENTITIES = [
+    ([(0, 9, "PER")], r"an entity is from 0 to 9 \('김민수 왔다'\); the text has 6 characters"),
     ([(2, 2, "PER")], "from 2 to 2"),
     ([(-1, 2, "PER")], "from -1 to 2"),
     ([(3, 4, "PER")], r"from 3 to 4 \(' '\)"),
@@ -240,15 +240,15 @@ AN_ENTITY_THAT_DOES_NOT_ROWS = [
 ]
 
 
-def test_an_entity_that_does_not_fit_is_refused() -> None:
-    for entities, said in AN_ENTITY_THAT_DOES_NOT_ROWS:
-        with pytest.raises(UserError, match=said):
-            TASK.example("0", "김민수 왔다", entities, "here")
+@pytest.mark.parametrize(("entities", "message"), WRONG_ENTITIES)
+def test_an_entity_that_does_not_fit_is_refused(entities: list, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        TASK.example("0", "김민수 왔다", entities)
 
 
 def test_white_space_at_the_ends_of_an_entity_is_not_part_of_it() -> None:
-    assert TASK.example("0", "김민수 왔다", [(0, 4, "PER")], "here")["entities"] == [[0, 3, "PER"]]
-    assert TASK.example("0", "김민수 왔다", [(3, 6, "PER")], "here")["entities"] == [[4, 6, "PER"]]
+    assert TASK.example("0", "김민수 왔다", [(0, 4, "PER")])["entities"] == [[0, 3, "PER"]]
+    assert TASK.example("0", "김민수 왔다", [(3, 6, "PER")])["entities"] == [[4, 6, "PER"]]
 
 
 def test_wrong_labels_are_refused() -> None:

@@ -10,11 +10,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models
 
-from kobert_pipeline.corpus.readers.squad import paragraphs
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.metrics import KORQUAD_SYMBOLS, korquad_exact_match, korquad_normalize
 from kobert_pipeline.files import read_json, write_json
 from kobert_pipeline.morphemes.morpheme_tokenizer import VOCABULARY_FILE, MorphemeTokenizer
+from kobert_pipeline.tables.squad import paragraphs
 from kobert_pipeline.tokenizer.plain import add_template, plain_backend
 from kobert_pipeline.tokenizer.report import (
     BATCH,

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from types import NoneType
 from typing import Any, Literal
 
 from kobert_pipeline.corpus.document import Document
 from kobert_pipeline.corpus.reader import Reader
-from kobert_pipeline.corpus.unfit import Unfit
 from kobert_pipeline.errors import UserError, did_you_mean
+from kobert_pipeline.tables.columns import text_cell
+from kobert_pipeline.tables.unreadable import Location, Row, UnreadableInput, tried
 
 
 class HubDataset(Reader):
@@ -61,27 +61,20 @@ class HubDataset(Reader):
         folder = data_dir / self.path
         return [[folder if folder.is_dir() else Path(self.path)]]
 
-    def documents(self, path: Path) -> Iterator[Document | Unfit]:
+    def documents(self, path: Path) -> Iterator[Document | UnreadableInput]:
         """One per row."""
-        for number, row in enumerate(self._rows(path)):
-            try:
-                yield self._document(number, row)
-            except Unfit as problem:
-                yield problem
+        rows = (Row(cells, Location(Path(self.path), "row", n), n) for n, cells in enumerate(self._rows(path)))
+        return tried(rows, lambda first: self._document)
 
-    def _document(self, number: int, row: dict[str, Any]) -> Document:
+    def _document(self, row: Row) -> Document:
         for column in filter(None, (self.text, self.id)):
-            if column not in row:
-                guess = did_you_mean(column, row).replace("allowed", "found")
-                raise Unfit("columns", f"{self.path}, row {number}: there is no column '{column}'{guess}")
-        if not isinstance(row[self.text], (str, NoneType)):
-            kind = type(row[self.text]).__name__
-            raise Unfit(
-                "wrong_type", f"{self.path}, row {number}: the column '{self.text}' holds {kind}, text was expected"
-            )
-        identity = row[self.id] if self.id else None
-        name = f"{self.path}#{number}" if identity is None else str(identity)
-        return Document(name, self.path, row[self.text] or "", self.ordered)
+            if column not in row.cells:
+                guess = did_you_mean(column, row.cells).replace("allowed", "found")
+                raise UnreadableInput("columns", f"there is no column '{column}'{guess}")
+        identity = row.cells[self.id] if self.id else None
+        document_id = f"{self.path}#{row.index}" if identity is None else str(identity)
+        text = "" if row.cells[self.text] is None else text_cell(row, self.text)
+        return Document(document_id, self.path, text, self.ordered)
 
     def _rows(self, path: Path) -> Iterator[dict[str, Any]]:
         try:
@@ -97,4 +90,4 @@ class HubDataset(Reader):
         except (ConnectionError, FileNotFoundError, ValueError, datasets.exceptions.DatasetsError) as error:
             sentence = f"{self.path} cannot be read as a data set ({' '.join(str(error).split())[:300]})"
             # a local folder may be skipped as unreadable; a failure of the Hub may not, since it may work the next time
-            raise (Unfit("damaged", sentence) if path.is_dir() else UserError(sentence)) from None
+            raise (UnreadableInput("damaged", sentence) if path.is_dir() else UserError(sentence)) from None

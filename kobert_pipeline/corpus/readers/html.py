@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kobert_pipeline.corpus.document import Document
-from kobert_pipeline.corpus.encoding import MARKS
-from kobert_pipeline.corpus.open_text import open_binary
 from kobert_pipeline.corpus.reader import Reader
-from kobert_pipeline.corpus.unfit import Unfit
 from kobert_pipeline.errors import UserError
+from kobert_pipeline.tables.encoding import MARKS, lookup_codec
+from kobert_pipeline.tables.open_text import open_binary
+from kobert_pipeline.tables.unreadable import UnreadableInput
 
 CHARSET = re.compile(rb"""charset\s*=\s*["']?\s*([\w.:-]+)""", re.IGNORECASE)
 DECLARATION = re.compile(r"\s*<\?xml[^>]*>")
@@ -44,21 +44,21 @@ class Html(Reader):
     """Whether the order of paragraphs means anything."""
 
     def documents(self, path: Path) -> Iterator[Document]:
-        """One document: the title and the paragraphs of the main text, a line each. Raises Unfit for a page without
-        text and for a file that is not a page."""
+        """One document: the title and the paragraphs of the main text, a line each. Raises UnreadableInput for a page
+        without text and for a file that is not a page."""
         with open_binary(path) as file:
             content = file.read(LARGEST + 1)
         if len(content) > LARGEST:
-            raise Unfit(
+            raise UnreadableInput(
                 "too_large",
                 f"{path} has more than {LARGEST:,} bytes, which is no single page; save each of its pages as a file",
             )
         page = decode_page(path, content, self.encoding)
         if not TAG.search(page):
-            raise Unfit("not_html", f"{path} is not HTML, it has no tags; use the reader text")
+            raise UnreadableInput("not_html", f"{path} is not HTML, it has no tags; use the reader text")
         title, text = main_text(page)
         if not text:
-            raise Unfit(
+            raise UnreadableInput(
                 "no_text", f"{path} has no text; a page that scripts fill in the browser has to be saved from there"
             )
         if title and not text.startswith(title):
@@ -67,25 +67,21 @@ class Html(Reader):
 
 
 def decode_page(path: Path, content: bytes, encoding: str | None) -> str:
-    """A page as text. Raises Unfit where its encoding is unknown."""
+    """A page as text. Raises UnreadableInput where its encoding is unknown."""
     mark = next((codec for mark, codec in MARKS.items() if content.startswith(mark)), None)
     if b"\0" in content and not (mark or encoding):
-        raise Unfit("binary", f"{path} is a binary file (it holds null bytes), a page of HTML was expected")
-    named = encoding or mark or _declared_codec(content)
+        raise UnreadableInput("binary", f"{path} is a binary file (it holds null bytes), a page of HTML was expected")
+    named = lookup_codec(path, encoding) if encoding else mark or _declared_codec(content)
     # UTF-8 before the declared charset: nothing is valid UTF-8 by chance, but declarations are often wrong
-    for codec in (encoding,) if encoding else (mark, "utf-8", named or "cp949"):
+    for codec in (named,) if encoding else (mark, "utf-8", named or "cp949"):
         try:
             if codec:
                 return content.decode(codec).removeprefix("\ufeff")
         except UnicodeDecodeError:
             continue
-        except LookupError:
-            raise UserError(
-                f"{path}: there is no encoding {encoding!r}; write for example utf-8, cp949 or utf-16"
-            ) from None
     if encoding or named is None:
         what = encoding or "UTF-8 or CP949, and names no charset"
-        raise Unfit("encoding", f"{path} is not {what}; set the option encoding")
+        raise UnreadableInput("encoding", f"{path} is not {what}; set the option encoding")
     return content.decode(named, "replace")  # cleaning drops the paragraphs with U+FFFD as mojibake
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kobert_pipeline.corpus.document import Document
-from kobert_pipeline.corpus.open_text import LARGEST_JSON, open_lines, read_json_text
 from kobert_pipeline.corpus.reader import Reader
-from kobert_pipeline.corpus.unfit import Unfit
 from kobert_pipeline.errors import did_you_mean
+from kobert_pipeline.tables.open_text import read_json_file
+from kobert_pipeline.tables.unreadable import UnreadableInput
 
 
 class Json(Reader):
@@ -28,14 +28,13 @@ class Json(Reader):
     ordered: bool = True
     """Whether the order of paragraphs means anything."""
 
-    def documents(self, path: Path) -> Iterator[Document | Unfit]:
+    def documents(self, path: Path) -> Iterator[Document | UnreadableInput]:
         """One per value that `documents_at` leads to."""
-        with open_lines(path, self.encoding, LARGEST_JSON) as lines:
-            content = read_json_text(path, lines)
+        content = read_json_file(path, self.encoding, lossy=True)
         for number, document in enumerate(follow(content, self.documents_at, str(path))):
             try:
                 yield self._document(path, number, document)
-            except Unfit as problem:
+            except UnreadableInput as problem:
                 yield problem
 
     def _document(self, path: Path, number: int, document: Any) -> Document:
@@ -43,7 +42,9 @@ class Json(Reader):
         texts = list(follow(document, self.text, place))
         for text in texts:
             if not isinstance(text, str):
-                raise Unfit("wrong_type", f"{place}: {self.text} leads to {type(text).__name__}, text was expected")
+                raise UnreadableInput(
+                    "wrong_type", f"{place}: {self.text} leads to {type(text).__name__}, text was expected"
+                )
         identity = f"{path.name}#{number}"
         if self.id:
             identity = next((str(value) for value in follow(document, self.id, place)), "")
@@ -53,7 +54,7 @@ class Json(Reader):
 
 
 def follow(content: Any, keys: str, place: str) -> Iterator[Any]:
-    """Every value that a path of keys leads to. Raises Unfit, with `place`, for a key that does not exist."""
+    """Every value that a path of keys leads to. Raises UnreadableInput, with `place`, for a key that does not exist."""
     if not keys:
         yield content
         return
@@ -65,9 +66,9 @@ def follow(content: Any, keys: str, place: str) -> Iterator[Any]:
         yield from follow(content[key], rest, place)
     elif isinstance(content, dict):
         guess = did_you_mean(key, content).replace("allowed", "found")
-        raise Unfit("missing_key", f"{place}: there is no key '{key}'{guess}")
+        raise UnreadableInput("missing_key", f"{place}: there is no key '{key}'{guess}")
     else:
-        raise Unfit(
+        raise UnreadableInput(
             "wrong_type",
             f"{place}: '{key}' was looked for in {type(content).__name__}; * goes through a list, a key through an "
             "object",

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from kobert_pipeline.corpus.document import TOO_LONG, Document
-from kobert_pipeline.corpus.open_text import TooLong, open_lines, refuse_too_long
 from kobert_pipeline.corpus.reader import Reader
-from kobert_pipeline.corpus.unfit import Unfit, only_blank_lines
 from kobert_pipeline.errors import did_you_mean
-from kobert_pipeline.files import parse_json
+from kobert_pipeline.tables.columns import text_cell
+from kobert_pipeline.tables.rows import read_json_lines
+from kobert_pipeline.tables.unreadable import Row, UnreadableInput, tried
 
 ROOM = 1_000_000
 """Bytes that a line may have besides its text: keys, quotes, other values."""
@@ -28,44 +28,22 @@ class JsonLines(Reader):
     ordered: bool = True
     """Whether the order of paragraphs means anything."""
 
-    def documents(self, path: Path) -> Iterator[Document | Unfit]:
-        """One per non-empty line. Raises Unfit for a file that has none."""
-        is_blank = True
-        with open_lines(path, self.encoding, self.max_document_bytes + ROOM) as file:
-            for number, line in enumerate(file, 1):
-                is_blank = is_blank and not line.strip()
-                if isinstance(line, TooLong):
-                    yield Document(f"{path.name}#{number}", path.name, "", self.ordered, TOO_LONG)
-                elif line.strip():
-                    try:
-                        yield self._document(path, number, line)
-                    except Unfit as problem:
-                        yield problem
-        if is_blank:
-            raise only_blank_lines(path)
+    def documents(self, path: Path) -> Iterator[Document | UnreadableInput]:
+        """One per line that is not blank. Raises UnreadableInput for a file that has none."""
+        rows = read_json_lines(path, self.encoding, self.max_document_bytes + ROOM, lossy=True)
+        for document in tried(rows, lambda first: self._document):
+            if isinstance(document, UnreadableInput) and document.location and document.reason == TOO_LONG:
+                yield Document(f"{path.name}#{document.location.value}", path.name, "", self.ordered, TOO_LONG)
+            else:
+                yield document
 
-    def _document(self, path: Path, number: int, line: str) -> Document:
-        row = json_object(path, number, line)
+    def _document(self, row: Row) -> Document:
         for key in filter(None, (self.text, self.id)):
-            if key not in row:
+            if key not in row.cells:
                 hint = "set id: null to number the documents" if key == self.id else "set the source's option text"
-                guess = did_you_mean(key, row).replace("allowed", "found")
-                raise Unfit("missing_key", f"{path}, line {number}: there is no key '{key}'{guess}; {hint}")
-        if not isinstance(row[self.text], str):
-            kind = type(row[self.text]).__name__
-            raise Unfit("wrong_type", f"{path}, line {number}: the key '{self.text}' holds {kind}, text was expected")
-        identity = None if self.id is None else row[self.id]
-        name = f"{path.name}#{number}" if identity is None else str(identity)
-        return Document(name, path.name, row[self.text], self.ordered)
-
-
-def json_object(path: Path, number: int, line: str) -> dict[str, Any]:
-    """The JSON object in line `number` of `path`. Raises Unfit, with both, for anything else."""
-    refuse_too_long(path, number, line)
-    try:
-        row = parse_json(line)
-    except ValueError as error:
-        raise Unfit("not_json", f"{path}, line {number}: not JSON ({getattr(error, 'msg', error)})") from None
-    if not isinstance(row, dict):
-        raise Unfit("wrong_type", f"{path}, line {number}: an object was expected, not {type(row).__name__}")
-    return row
+                guess = did_you_mean(key, row.cells).replace("allowed", "found")
+                raise UnreadableInput("missing_key", f"there is no key '{key}'{guess}; {hint}")
+        identity = None if self.id is None else row.cells[self.id]
+        name = row.location.path.name
+        document_id = f"{name}#{row.location.value}" if identity is None else str(identity)
+        return Document(document_id, name, text_cell(row, self.text), self.ordered)

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kobert_pipeline.corpus.document import Document
-from kobert_pipeline.corpus.open_text import LARGEST_JSON, open_lines, read_json_text
 from kobert_pipeline.corpus.reader import Reader
-from kobert_pipeline.corpus.unfit import Unfit
+from kobert_pipeline.tables.open_text import read_json_file
+from kobert_pipeline.tables.unreadable import UnreadableInput
 
 LINES = ("paragraph", "utterance", "sentence")
 
@@ -22,10 +22,9 @@ class Modu(Reader):
     encoding: str | None = None
     """Encoding of the files; null: detected among UTF-8, CP949 (EUC-KR) and UTF-16."""
 
-    def documents(self, path: Path) -> Iterator[Document | Unfit]:
+    def documents(self, path: Path) -> Iterator[Document | UnreadableInput]:
         """One per entry of `document`."""
-        with open_lines(path, self.encoding, LARGEST_JSON) as lines:
-            content = read_json_text(path, lines)
+        content = read_json_file(path, self.encoding, lossy=True)
         if not isinstance(content, dict) or not isinstance(content.get("document"), list):
             raise self._other_form(f"{path}", "document")
         for number, document in enumerate(content["document"], 1):
@@ -35,9 +34,11 @@ class Modu(Reader):
             except (KeyError, TypeError, AttributeError) as error:
                 yield self._other_form(f"{path}, document {number},", error)
 
-    def _other_form(self, place: str, trouble: object) -> Unfit:
+    def _other_form(self, place: str, trouble: object) -> UnreadableInput:
         form = f"document > id and {' or '.join(LINES)} > {self.form}"
-        return Unfit("other_form", f"{place} is not in the form of the Modu corpora ({form}; trouble with {trouble})")
+        return UnreadableInput(
+            "other_form", f"{place} is not in the form of the Modu corpora ({form}; trouble with {trouble})"
+        )
 
     def _lines(self, document: dict[str, Any]) -> list[str]:
         kind = next((kind for kind in LINES if kind in document), None)

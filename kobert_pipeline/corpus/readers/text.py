@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Literal
 
 from kobert_pipeline.corpus.document import TOO_LONG, Document
-from kobert_pipeline.corpus.file_kind import is_html, is_json_lines
-from kobert_pipeline.corpus.open_text import COMPRESSED, TooLong, open_lines
 from kobert_pipeline.corpus.reader import Reader
-from kobert_pipeline.corpus.unfit import Unfit, only_blank_lines
+from kobert_pipeline.tables.file_type import data_suffix, is_html, is_json_lines
+from kobert_pipeline.tables.open_text import TooLong, open_lines
+from kobert_pipeline.tables.unreadable import UnreadableInput, only_blank_lines
 
 DATA_FILES = {
     **dict.fromkeys((".jsonl", ".ndjson"), ("jsonl", "JSON Lines")),
@@ -33,8 +33,8 @@ class Text(Reader):
     """Whether the order of paragraphs means anything."""
 
     def documents(self, path: Path) -> Iterator[Document]:
-        """One per block of lines. Raises Unfit for a file that has only blank lines, or that another reader should
-        read (HTML, JSON Lines, CSV)."""
+        """One per block of lines. Raises UnreadableInput for a file that has only blank lines, or that another reader
+        should read (HTML, JSON Lines, CSV)."""
         block: list[str] = []
         number = size = 0
         refuse_data_file(path)
@@ -65,19 +65,19 @@ class Text(Reader):
 
 
 def refuse_data_file(path: Path) -> None:
-    """Raise Unfit for a file whose name says that its texts are in columns or under keys."""
-    name = path.with_suffix("") if path.suffix.lower() in COMPRESSED else path
-    if found := DATA_FILES.get(name.suffix.lower()):
-        reader, what = found
-        raise Unfit(reader, f"{path} is {what} by its name, whose keys or columns are no text; use the reader {reader}")
+    """Raise UnreadableInput for a file whose name says that its texts are in columns or under keys."""
+    reader, what = DATA_FILES.get(data_suffix(path), ("", ""))
+    if reader:
+        sentence = f"{path} is {what} by its name, whose keys or columns are no text; use the reader {reader}"
+        raise UnreadableInput(reader, sentence)
 
 
 def refuse_markup(path: Path, head: str) -> None:
-    """Raise Unfit for a file that begins with `head` and is HTML or JSON Lines."""
+    """Raise UnreadableInput for a file that begins with `head` and is HTML or JSON Lines."""
     if is_html(head):
-        raise Unfit("html", f"{path} is HTML, whose tags and menus are not text; use the reader html")
+        raise UnreadableInput("html", f"{path} is HTML, whose tags and menus are not text; use the reader html")
     if is_json_lines(head):
-        raise Unfit("jsonl", f"{path} is JSON Lines, whose keys are not text; use the reader jsonl")
+        raise UnreadableInput("jsonl", f"{path} is JSON Lines, whose keys are not text; use the reader jsonl")
 
 
 def read_head(lines: Iterator[str]) -> Iterator[str]:

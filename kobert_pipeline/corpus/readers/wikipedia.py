@@ -10,9 +10,9 @@ from typing import Any, Literal
 from xml.etree import ElementTree
 
 from kobert_pipeline.corpus.document import TOO_LONG, Document
-from kobert_pipeline.corpus.open_text import LONGEST_LINE, open_binary
 from kobert_pipeline.corpus.reader import Reader
-from kobert_pipeline.corpus.unfit import Unfit
+from kobert_pipeline.tables.open_text import LONGEST_LINE, open_binary
+from kobert_pipeline.tables.unreadable import UnreadableInput
 
 ARTICLES = "0"
 """The namespace of articles; talk pages, templates and so on have others."""
@@ -130,7 +130,8 @@ def pages(path: Path, limit: int = LONGEST_LINE) -> Iterator[Page]:
                 target.finished.clear()
             parser.close()
         except (ElementTree.ParseError, ValueError) as error:
-            raise Unfit("damaged", f"{path} is not a complete MediaWiki XML dump ({error}); fetch it again") from None
+            sentence = f"{path} is not a complete MediaWiki XML dump ({error}); fetch it again"
+            raise UnreadableInput("damaged", sentence) from None
 
 
 def without_comments(markup: str) -> str:

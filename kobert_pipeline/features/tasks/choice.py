@@ -5,7 +5,7 @@ Zellers et al., *SWAG*, EMNLP 2018. As in BERT (Devlin et al. 2019, section 4.4)
 the text, and a softmax compares the candidates of an example.
 """
 
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -16,8 +16,9 @@ from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.labelled import LabelledTask, label_text
 from kobert_pipeline.features.sequence import probabilities
-from kobert_pipeline.features.tables import Row, cell, column_of, each_row, has_column, rows
 from kobert_pipeline.features.task import Example, refuse_blank
+from kobert_pipeline.tables.columns import RowField, cell, find_columns, has_column, values_of
+from kobert_pipeline.tables.unreadable import Row
 
 KNOWN_CHOICES = (
     ("ending0", "ending1", "ending2", "ending3"), ("ending_1", "ending_2", "ending_3", "ending_4"),
@@ -84,32 +85,33 @@ class Choice(LabelledTask):
         """Nothing: the head has one output, whatever the number of candidates."""
         return {}
 
-    def read(self, path: Path) -> list[Example]:
-        """Every row. Raises UserError for a row with another number of candidates than the first, or with a label that
-        is not the number of one."""
-        table = list(rows(path))
-        if not table:
-            return []
-        columns = {role: self.column(role, path, table[0]) for role in ("id", "text", "label")}
-        columns["lead"] = column_of("lead", path, table[0], self.name, self.lead, ("sent2", "question"), needed=False)
-        candidates = self._candidates(path, table[0])
-        examples = each_row(table, lambda row: _example(row, columns, candidates))
-        count = len(examples[0]["choices"])
-        for row, example in zip(table, examples, strict=True):
-            if len(example["choices"]) != count:
-                raise UserError(
-                    f"{row.place}: {len(example['choices'])} candidates, {count} were expected, as in the first row"
-                )
-        return examples
+    def fields(self, first: Row) -> list[RowField]:
+        """What is read from a row, besides the candidates."""
+        return [*super().fields(first), RowField("lead", self.lead, ("sent2", "question"), required=False)]
 
-    def _candidates(self, path: Path, first: Row) -> list[str]:
+    def _maker(self, first: Row) -> Callable[[Row], Example]:
+        columns, candidates = find_columns(first, self.fields(first), self.name), self._candidates(first)
+        count: int | None = None
+
+        def example(row: Row) -> Example:
+            nonlocal count
+            result = _example(row, columns, candidates)
+            count = count or len(result["choices"])
+            if len(result["choices"]) != count:
+                raise UserError(f"{len(result['choices'])} candidates, {count} were expected, as in the first row")
+            return result
+
+        return example
+
+    def _candidates(self, first: Row) -> list[str]:
+        """The columns of the candidates."""
         if self.choices:
-            return [str(column_of("choices", path, first, self.name, column, ())) for column in self.choices]
+            return [find_columns(first, [RowField("choices", name)], self.name)["choices"] for name in self.choices]
         columns = next((names for names in KNOWN_CHOICES if all(has_column(first.cells, name) for name in names)), None)
         if columns is None:
             known = "; ".join(", ".join(names) for names in KNOWN_CHOICES)
             raise UserError(
-                f"{path}: no columns are the choices of the task {self.name} (known are {known}; "
+                f"{first.location.path}: no columns are the choices of the task {self.name} (known are {known}; "
                 f"found were {', '.join(list(first.cells)[:12])}); name them by the option choices of the task"
             )
         return list(columns)
@@ -146,31 +148,29 @@ class Choice(LabelledTask):
         return "\n".join([example["text"], *example["choices"]])
 
 
-def _example(row: Row, columns: dict[str, str | None], candidates: list[str]) -> Example:
-    values = {role: cell(row, column) for role, column in columns.items() if column}
-    choices = [cell(row, column) for column in candidates]
+def _example(row: Row, columns: dict[str, str], candidates: list[str]) -> Example:
+    """The example of a row. Raises UserError for a text that is missing or blank, and for a wrong label."""
+    values, choices = values_of(row, columns), [cell(row, column) for column in candidates]
     if len(choices) == 1:
         choices = choices[0] if isinstance(choices[0], list) else choices
-    texts = {role: values[role] for role in ("text", "lead") if role in values}
-    by_name = {str(columns[role]): text for role, text in texts.items()}
-    by_name |= {f"{i}. candidate": text for i, text in enumerate(choices, 1)}
-    for column, text in by_name.items():
+    texts = {columns[name]: values[name] for name in ("text", "lead") if name in values}
+    texts |= {f"{number}. candidate": text for number, text in enumerate(choices, 1)}
+    for name, text in texts.items():
         if not isinstance(text, str):
-            raise UserError(f"{row.place}: '{column}' holds {type(text).__name__}, text was expected")
-        if column != columns["lead"]:  # a lead may be empty
-            refuse_blank(text, row.place, f"'{column}'")
+            raise UserError(f"'{name}' holds {type(text).__name__}, text was expected")
+        if name != columns.get("lead"):  # a lead may be empty
+            refuse_blank(text, f"'{name}'")
     if len(choices) < 2:
-        raise UserError(f"{row.place}: a choice requires at least two candidates, here is {len(choices)}")
-    if label_text(values["label"]) not in [str(i) for i in range(len(choices))]:
+        raise UserError(f"a choice requires at least two candidates, here is {len(choices)}")
+    if label_text(values["label"]) not in [str(index) for index in range(len(choices))]:
         raise UserError(
-            f"{row.place}: the label is {values['label']!r:.60}; allowed are 0 to {len(choices) - 1}, the number of "
-            "the candidate"
+            f"the label is {values['label']!r:.60}; allowed are 0 to {len(choices) - 1}, the number of the candidate"
         )
-    lead = [texts["lead"]] if texts.get("lead") else []
+    lead = [values["lead"]] if values.get("lead") else []
     return {
-        "id": str(values.get("id", row.number)),
-        "group": remove_whitespace(texts["text"]),  # without the candidates: several questions may share a text
-        "text": texts["text"],
+        "id": str(values.get("id", row.index)),
+        "group": remove_whitespace(values["text"]),  # without the candidates: several questions may share a text
+        "text": values["text"],
         "choices": [" ".join([*lead, choice]) for choice in choices],
         "label": int(values["label"]),
     }

@@ -69,16 +69,13 @@ class Classification(LabelledTask):
         """The index of each label by its name only, since a name may be a number."""
         return {label: i for i, label in enumerate(self.labels or [])}
 
-    def label_parser(self) -> Callable[[Any, str], Any]:
+    def label_parser(self) -> Callable[[Any], Any]:
         """As for every task; while `labels` is null, labels stay as they are."""
         return super().label_parser() if self.labels is not None else parse_label
 
 
-def parse_label(value: Any, place: str) -> str:
+def parse_label(value: Any) -> str:
     """A label as text. Raises UserError for anything but a text or a whole number."""
-    text = label_text(value)
-    if not text:
-        raise UserError(
-            f"{place}: the label is {value!r:.60}; a text or a whole number was expected; correct it, or delete the row"
-        )
-    return text
+    if text := label_text(value):
+        return text
+    raise UserError(f"the label is {value!r:.60}; a text or a whole number was expected; correct it, or delete the row")

@@ -2,6 +2,7 @@
 InfoNCE (van den Oord et al. 2018; for sentences Gao et al., *SimCSE*, EMNLP 2021)."""
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -13,8 +14,10 @@ from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.metrics import pearson, ranking_scores, spearman
 from kobert_pipeline.features.sequence import SequenceTask
-from kobert_pipeline.features.tables import IDS, Row, cell, column_of, each_row, number_of, rows
 from kobert_pipeline.features.task import Example
+from kobert_pipeline.tables.columns import IDS, RowField, find_columns, has_column, number_of, values_of
+from kobert_pipeline.tables.rows import read_each
+from kobert_pipeline.tables.unreadable import Row
 
 KNOWN = {
     "id": IDS,
@@ -76,17 +79,20 @@ class Contrastive(SequenceTask):
     def read(self, path: Path) -> list[Example]:
         """Every row. Raises UserError for a row whose texts are missing or empty, or with a negative that is the text
         which belongs to it."""
-        table = list(rows(path))
-        if not table:
-            return []
-        score = column_of("score", path, table[0], self.name, None, SCORES, needed=False)
-        columns = {
-            role: column_of(
-                role, path, table[0], self.name, getattr(self, role), known, needed=role in ("text", "text_pair")
-            )
-            for role, known in (KNOWN_WITH_SCORES if score else KNOWN).items()
-        }
-        return each_row(table, lambda row: _example(row, columns | {"score": score}))
+        return read_each(path, self._maker)
+
+    def fields(self, first: Row) -> list[RowField]:
+        """What is read from a row, by the first one: files with scores have other columns."""
+        has_scores = any(has_column(first.cells, name) for name in SCORES)
+        fields = [
+            RowField(name, getattr(self, name), known, name in ("text", "text_pair"))
+            for name, known in (KNOWN_WITH_SCORES if has_scores else KNOWN).items()
+        ]
+        return [*fields, RowField("score", known=SCORES, required=False)]
+
+    def _maker(self, first: Row) -> Callable[[Row], Example]:
+        columns = find_columns(first, self.fields(first), self.name)
+        return lambda row: _example(row, columns)
 
     def refuse_in_training(self, examples: list[Example]) -> None:
         """Raise UserError for pairs with scores, many of which do not belong together."""
@@ -181,21 +187,17 @@ def ranks(queries: np.ndarray, candidates: np.ndarray, texts: list[str], pairs: 
     return found
 
 
-def _example(row: Row, columns: dict[str, str | None]) -> Example:
-    values = {role: cell(row, column) for role, column in columns.items() if column}
+def _example(row: Row, columns: dict[str, str]) -> Example:
+    values = values_of(row, columns)
     negatives = values.get("negative", [])
     negatives = negatives if isinstance(negatives, list) else [negatives]
     for text in (values["text"], values["text_pair"], *negatives):
         if not isinstance(text, str) or not remove_whitespace(text):
-            raise UserError(
-                f"{row.place}: one of the texts is {text!r:.60}; the text, its pair and its negatives must not be empty"
-            )
+            raise UserError(f"one of the texts is {text!r:.60}; the text, its pair and its negatives must not be empty")
     if values["text_pair"] in negatives:
-        raise UserError(
-            f"{row.place}: {values['text_pair'][:60]!r} both belongs to the text and is its negative; leave one out"
-        )
+        raise UserError(f"{values['text_pair'][:60]!r} both belongs to the text and is its negative; leave one out")
     example = {
-        "id": str(values.get("id", row.number)),
+        "id": str(values.get("id", row.index)),
         # not the query: questions on one passage must be on one side of the dev split
         "group": remove_whitespace(values["text_pair"]),
         "text": values["text"], "text_pair": values["text_pair"], "negatives": negatives,
@@ -204,5 +206,5 @@ def _example(row: Row, columns: dict[str, str | None]) -> Example:
         return example
     score = number_of(values["score"])
     if not math.isfinite(score):
-        raise UserError(f"{row.place}: the score is {values['score']!r:.60}; a number was expected")
+        raise UserError(f"the score is {values['score']!r:.60}; a number was expected")
     return example | {"score": score}

@@ -4,9 +4,14 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.features.questions import refuse_repeated_ids, squad_example, squad_questions
 from kobert_pipeline.features.span import SpanTask
+from kobert_pipeline.features.span_examples import squad_example, squad_examples
 from kobert_pipeline.features.task import Example
+from kobert_pipeline.tables.squad import questions
+from kobert_pipeline.tables.unreadable import Row
+
+IN_DEV = "title_in_korquad1_dev"
+"""Key of silver questions whose article is in KorQuAD's dev set."""
 
 
 class KorQuad(SpanTask):
@@ -22,15 +27,13 @@ class KorQuad(SpanTask):
     def read(self, path: Path) -> list[Example]:
         """Every question. Raises UserError where an answer is not at its `answer_start` or is missing, or an id occurs
         twice."""
-        examples = [
-            squad_example(path, context, question)
-            for context, question in squad_questions(path)
-            if not question.get("title_in_korquad1_dev")
-        ]
-        without = next((example["id"] for example in examples if not example["answers"]), None)
-        if without is not None:
-            raise UserError(
-                f"{path}, question {without}: it has no answer; the task mrc learns from questions without one, or "
-                "leave it out"
-            )
-        return refuse_repeated_ids(path, examples)
+        rows = (row for row in questions(path) if not (isinstance(row, Row) and row.cells.get(IN_DEV)))
+        return squad_examples(rows, answered_example)
+
+
+def answered_example(row: Row) -> Example:
+    """The example of a question in SQuAD form. Raises UserError for one without an answer."""
+    example = squad_example(row)
+    if not example["answers"]:
+        raise UserError("it has no answer; the task mrc learns from questions without one, or leave it out")
+    return example

@@ -7,9 +7,10 @@ characters.
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from kobert_pipeline.features.questions import squad_examples
+from kobert_pipeline.features.span_examples import squad_examples
 from kobert_pipeline.features.task import Example
 from kobert_pipeline.features.unanswerable import UnanswerableTask
+from kobert_pipeline.tables.squad import questions
 
 
 class Mrc(UnanswerableTask):
@@ -23,4 +24,4 @@ class Mrc(UnanswerableTask):
 
     def read(self, path: Path) -> list[Example]:
         """Every question. Raises UserError where an answer is not at its `answer_start`, or an id occurs twice."""
-        return squad_examples(path)
+        return squad_examples(questions(path))

@@ -6,15 +6,16 @@ Meulder, CoNLL 2003.
 """
 
 from collections.abc import Iterator
+from functools import partial
 from itertools import dropwhile, groupby
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
 
-from kobert_pipeline.corpus.open_text import open_lines
-from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.bio import PREFIXED, SUFFIXED
 from kobert_pipeline.features.tagging import TaggingTask, join_tokens
 from kobert_pipeline.features.task import Example
+from kobert_pipeline.tables.rows import read_lines
+from kobert_pipeline.tables.unreadable import Location, Row, UnreadableInput, readable, tried
 
 
 class Line(NamedTuple):
@@ -38,29 +39,28 @@ class Ner(TaggingTask):
         `labels`."""
         sentences = list(blocks(path))
         form = detect_form(sentences)
-        return [self._sentence(path, number, lines, form) for number, lines in enumerate(sentences)]
-
-    def _sentence(self, path: Path, number: int, lines: list[Line], form: str) -> Example:
-        comments = [line for line in lines if form == "klue" and line.text.startswith("##")]
-        pairs = [token_and_tag(path, line, form) for line in lines if line not in comments]
-        identity = comments[0].text.removeprefix("##").split("\t")[0].strip() if comments else str(number)
-        text, entities = join_tokens(
-            [token for token, _ in pairs], [tag for _, tag in pairs], "" if form == "klue" else " "
+        rows = (
+            Row({"lines": lines}, Location(path, "line", lines[0].number), index)
+            for index, lines in enumerate(sentences)
         )
-        return self.example(identity, text, entities, f"{path}, line {lines[0].number}")
+        return list(readable(tried(rows, lambda first: partial(self._sentence, form))))
+
+    def _sentence(self, form: str, row: Row) -> Example:
+        lines: list[Line] = row.cells["lines"]
+        comments = [line for line in lines if form == "klue" and line.text.startswith("##")]
+        pairs = [token_and_tag(row.location.path, line, form) for line in lines if line not in comments]
+        identity = comments[0].text.removeprefix("##").split("\t")[0].strip() if comments else str(row.index)
+        tokens, tags = [token for token, _ in pairs], [tag for _, tag in pairs]
+        return self.example(identity, *join_tokens(tokens, tags, "" if form == "klue" else " "))
 
 
 def blocks(path: Path) -> Iterator[list[Line]]:
     """The sentences of a file, without the comments before them and the -DOCSTART- lines of CoNLL 2003."""
-    with open_lines(path) as file:
-        lines = (
-            Line(number, line.rstrip("\r\n"))
-            for number, line in enumerate(file, 1)
-            if not line.startswith("-DOCSTART-")
-        )
-        for blank, block in groupby(lines, lambda line: not line.text.strip()):
-            if not blank and (sentence := list(dropwhile(is_comment, block))):
-                yield sentence
+    rows = (row for row in readable(read_lines(path)) if not row.cells["line"].startswith("-DOCSTART-"))
+    lines = (Line(row.index, row.cells["line"]) for row in rows)
+    for blank, block in groupby(lines, lambda line: not line.text.strip()):
+        if not blank and (sentence := list(dropwhile(is_comment, block))):
+            yield sentence
 
 
 def is_comment(line: Line) -> bool:
@@ -104,5 +104,6 @@ def token_and_tag(path: Path, line: Line, form: str) -> tuple[str, str]:
             "naver": "number, eojeol and tag",
             "conll": "a token and its tag",
         }[form]
-        raise UserError(f"{path}, line {line.number}: {line.text!r:.60} was found where {expected} was expected")
+        problem = f"{line.text!r:.60} was found where {expected} was expected"
+        raise UnreadableInput("columns", problem, Location(path, "line", line.number))
     return fields[1 if form == "naver" else 0], fields[-1]

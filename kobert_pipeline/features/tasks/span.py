@@ -1,27 +1,12 @@
 """Your own questions about your own contexts, in SQuAD form or in any table that tasks read. No code is needed."""
 
-import re
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-from kobert_pipeline.errors import UserError
-from kobert_pipeline.features.questions import (
-    answer_pairs,
-    is_squad_file,
-    refuse_repeated_ids,
-    span_example,
-    squad_examples,
-)
-from kobert_pipeline.features.tables import IDS, Row, cell, column_of, each_row, has_column, rows
+from kobert_pipeline.features.span_examples import KNOWN, table_maker, with_distinct_ids
 from kobert_pipeline.features.task import Example
 from kobert_pipeline.features.unanswerable import UnanswerableTask
-
-KNOWN: dict[str, tuple[str, ...]] = {
-    "id": IDS, "question": ("question",), "context": ("context", "paragraph", "document"),
-    "answer": ("answers", "answer", "answer_text"), "start": ("answer_start", "start"),
-}  # fmt: skip
-IMPOSSIBLE = "is_impossible"
-TRUE, FALSE = ("true", "1", "1.0"), ("false", "0", "0.0", "")
+from kobert_pipeline.tables.rows import read_each
 
 
 class Span(UnanswerableTask):
@@ -45,44 +30,5 @@ class Span(UnanswerableTask):
     def read(self, path: Path) -> list[Example]:
         """Every question. Raises UserError for a missing column, and where the context does not have an answer at its
         start."""
-        if is_squad_file(path):
-            return squad_examples(path)
-        table = list(rows(path))
-        columns = self._columns(path, table[0]) if table else {}
-        return refuse_repeated_ids(path, each_row(table, lambda row: _example(row, columns)))
-
-    def _columns(self, path: Path, first: Row) -> dict[str, str | None]:
-        """The column of each role, by the first row."""
-        columns: dict[str, str | None] = {}
-        for role, known in KNOWN.items():
-            # answers that are not text contain their starts, so they need no column
-            needed = role != "id" and (role != "start" or isinstance(cell(first, str(columns["answer"])), str))
-            columns[role] = column_of(role, path, first, self.name, getattr(self, role), known, needed)
-        return columns
-
-
-def _example(row: Row, columns: dict[str, str | None]) -> Example:
-    values: dict[str, Any] = {role: cell(row, column) for role, column in columns.items() if column}
-    impossible = has_column(row.cells, IMPOSSIBLE) and _truth(cell(row, IMPOSSIBLE), row.place)
-    try:
-        answers = [] if impossible else answer_pairs(values["answer"], values.get("start"))
-    except (KeyError, TypeError):
-        raise UserError(
-            f"{row.place}: the column '{columns['answer']}' holds {values['answer']!r:.60}; a text, with its start in "
-            "a column that the option start names, or answers with text and answer_start were expected"
-        ) from None
-    answers = [[text, _parse_start(start)] for text, start in answers]
-    return span_example(row.place, str(values.get("id", row.number)), values["question"], values["context"], answers)
-
-
-def _truth(value: Any, place: str) -> bool:
-    """The truth value of a cell; empty is false. Raises UserError for other words."""
-    word = "" if value is None else str(value).strip().lower()
-    if word not in TRUE + FALSE:
-        raise UserError(f"{place}: {IMPOSSIBLE} is {value!r:.60}; true, false, 1, 0 or nothing was expected")
-    return word in TRUE
-
-
-def _parse_start(start: Any) -> Any:
-    """A start as a number where a table has it as text of up to 18 digits; other values are refused later."""
-    return int(start) if isinstance(start, str) and re.fullmatch(r"[0-9]{1,18}", start.strip()) else start
+        columns = {name: getattr(self, name) for name in KNOWN}
+        return read_each(path, lambda first: with_distinct_ids(table_maker(self.name, columns, first)))

@@ -13,8 +13,8 @@ from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.labelled import PairTask
 from kobert_pipeline.features.metrics import pearson, spearman
-from kobert_pipeline.features.tables import number_of
 from kobert_pipeline.features.task import Example
+from kobert_pipeline.tables.columns import number_of
 
 LARGEST = 5
 
@@ -38,16 +38,9 @@ class Sts(PairTask):
         """One output; problem_type makes `transformers` use the mean squared error."""
         return {**super().config(), "problem_type": "regression"}
 
-    def label_parser(self) -> Callable[[Any, str], int | float]:
-        """A function (score in the file, its place) -> number. It raises UserError outside 0 to 5."""
-
-        def score(value: Any, place: str) -> float:
-            number = number_of(value)
-            if not 0 <= number <= LARGEST:  # also refuses nan
-                raise UserError(f"{place}: the score is {value!r:.60}; allowed are numbers from 0 to {LARGEST}")
-            return number
-
-        return score
+    def label_parser(self) -> Callable[[Any], int | float]:
+        """A function from a score in the file to a number. It raises UserError outside 0 to 5."""
+        return parse_score
 
     def predict(self, logits: dict[str, list[np.ndarray]], features: Features) -> list[Any]:
         """The model's score per example; it is not clipped to 0 and 5."""
@@ -57,3 +50,11 @@ class Sts(PairTask):
         """Pearson and Spearman correlation, in percent."""
         scores = [example["label"] for example in examples]
         return {"pearson": pearson(predictions, scores), "spearman": spearman(predictions, scores)}
+
+
+def parse_score(value: Any) -> float:
+    """The number of a score. Raises UserError outside 0 to 5."""
+    score = number_of(value)
+    if not 0 <= score <= LARGEST:  # also refuses nan
+        raise UserError(f"the score is {value!r:.60}; allowed are numbers from 0 to {LARGEST}")
+    return score

@@ -1,13 +1,16 @@
 """Your own spans: entities of any types, given by offsets or by tags of tokens, in JSON Lines, JSON or Parquet. No code
 is needed."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.features.tables import IDS, Row, cell, column_of, each_row, rows
 from kobert_pipeline.features.tagging import TaggingTask, join_tokens
 from kobert_pipeline.features.task import Example
+from kobert_pipeline.tables.columns import IDS, RowField, find_columns, values_of
+from kobert_pipeline.tables.rows import read_each
+from kobert_pipeline.tables.unreadable import Row
 
 KNOWN = {
     "id": IDS,
@@ -42,65 +45,64 @@ class Tagging(TaggingTask):
 
     def read(self, path: Path) -> list[Example]:
         """Every row. Raises UserError, with its place, for a row with a missing value or wrong entities."""
-        table = list(rows(path))
-        if not table:
-            return []
-        roles = {role: self._column(role, path, table[0], needed=False) for role in KNOWN}
-        # options decide, then the file: a table may have both forms
-        by_tokens = self.tokens or self.tags or (roles["tokens"] and not roles["entities"])
-        needed = ("tokens", "tags") if by_tokens else ("text", "entities")
-        roles |= {role: self._column(role, path, table[0], needed=True) for role in needed}
-        columns = {role: column for role, column in roles.items() if column and role in ("id", *needed)}
-        return each_row(table, lambda row: self._example(row, columns))
+        return read_each(path, self._maker)
 
-    def _column(self, role: str, path: Path, first: Row, needed: bool) -> str | None:
-        return column_of(role, path, first, self.name, getattr(self, role), KNOWN[role], needed)
+    def fields(self, first: Row) -> list[RowField]:
+        """What is read from a row, by the first one: a text and its entities, or tokens and their tags."""
+        fields = {name: RowField(name, getattr(self, name), known, required=False) for name, known in KNOWN.items()}
+        columns = find_columns(first, list(fields.values()), self.name)
+        # options decide, then the file: a table may have both forms
+        by_tokens = self.tokens or self.tags or ("tokens" in columns and "entities" not in columns)
+        required = ("tokens", "tags") if by_tokens else ("text", "entities")
+        return [fields["id"], *(fields[name]._replace(required=True) for name in required)]
+
+    def _maker(self, first: Row) -> Callable[[Row], Example]:
+        columns = find_columns(first, self.fields(first), self.name)
+        return lambda row: self._example(row, columns)
 
     def _example(self, row: Row, columns: dict[str, str]) -> Example:
-        values = {role: cell(row, column) for role, column in columns.items()}
+        values = values_of(row, columns)
         if "text" in values:
-            text = require_string(values["text"], row.place, "text")
-            entities = [parse_entity(entity, row.place) for entity in list_cell(values, "entities", row)]
+            text = require_string(values["text"], "text")
+            entities = [parse_entity(entity) for entity in require_list(values["entities"], "entities")]
         else:
-            tokens = [require_string(token, row.place, "a token") for token in list_cell(values, "tokens", row)]
-            tags = [self._tag(tag, row.place) for tag in list_cell(values, "tags", row)]
+            tokens = [require_string(token, "a token") for token in require_list(values["tokens"], "tokens")]
+            tags = [self._tag(tag) for tag in require_list(values["tags"], "tags")]
             if len(tokens) != len(tags):
-                raise UserError(f"{row.place}: {len(tokens)} tokens and {len(tags)} tags; each token has one")
+                raise UserError(f"{len(tokens)} tokens and {len(tags)} tags; each token has one")
             text, entities = join_tokens(tokens, tags, self.separator)
-        return self.example(str(values.get("id", row.number)), text, entities, row.place)
+        return self.example(str(values.get("id", row.index)), text, entities)
 
-    def _tag(self, tag: Any, place: str) -> str:
+    def _tag(self, tag: Any) -> str:
         if isinstance(tag, int) and not isinstance(tag, bool) and self.tag_names and 0 <= tag < len(self.tag_names):
             return self.tag_names[tag]
-        return require_string(tag, place, "a tag (for tags that are numbers, set the option tag_names)")
+        return require_string(tag, "a tag (for tags that are numbers, set the option tag_names)")
 
 
-def list_cell(values: dict[str, Any], role: str, row: Row) -> list[Any]:
-    """The value of a row for a role. Raises UserError unless it is a list."""
-    if not isinstance(values[role], list):
+def require_list(value: Any, what: str) -> list[Any]:
+    """`value`. Raises UserError unless it is a list."""
+    if not isinstance(value, list):
         raise UserError(
-            f"{row.place}: a list of {role} was expected, not {values[role]!r:.60} (only JSON Lines, JSON and Parquet "
-            "have lists)"
+            f"a list of {what} was expected, not {value!r:.60} (only JSON Lines, JSON and Parquet have lists)"
         )
-    return values[role]
-
-
-def require_string(value: Any, place: str, what: str) -> str:
-    """`value`. Raises UserError unless it is a text."""
-    if not isinstance(value, str):
-        raise UserError(f"{place}: {what} was expected, not {value!r:.60}")
     return value
 
 
-def parse_entity(value: Any, place: str) -> tuple[int, int, str]:
+def require_string(value: Any, what: str) -> str:
+    """`value`. Raises UserError unless it is a text."""
+    if not isinstance(value, str):
+        raise UserError(f"{what} was expected, not {value!r:.60}")
+    return value
+
+
+def parse_entity(value: Any) -> tuple[int, int, str]:
     """Start, end and type of an entity. Raises UserError for another form."""
     parts = [value.get(key) for key in ("start", "end", "label")] if isinstance(value, dict) else value
     match parts:
-        case [int() as start, int() as end, str() as kind] if (
-            kind and not isinstance(start, bool) and not isinstance(end, bool)
+        case [int() as start, int() as end, str() as label] if (
+            label and not isinstance(start, bool) and not isinstance(end, bool)
         ):
-            return start, end, kind
+            return start, end, label
     raise UserError(
-        f"{place}: an entity is {value!r:.60}; {{start, end, label}} or [start, end, label] was expected, in "
-        "characters from 0"
+        f"an entity is {value!r:.60}; {{start, end, label}} or [start, end, label] was expected, in characters from 0"
     )

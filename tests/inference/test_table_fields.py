@@ -12,7 +12,7 @@ import pytest
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.features.tasks.nsmc import Nsmc
-from kobert_pipeline.inference.table_inputs import table_examples
+from kobert_pipeline.inference.table_fields import table_examples
 
 FOLDER = Path("model")
 REVIEWS = 'id,document,review\n1,"좋다, 정말",가\n2,"두\n줄",나\n'
@@ -52,7 +52,7 @@ def test_every_kind_of_task_gets_its_fields(tmp_path: Path) -> None:
         assert read(tmp_path, "a.csv", QUESTIONS, task, question="언제?") == [asked | {"question": "언제?"}]
         assert read(tmp_path, "a.csv", QUESTIONS, task, "context", "day") == [asked | {"question": "월"}]
     assert read(tmp_path, "a.jsonl", json.dumps({"sentence": "가", "id": 1}), "ner") == [{"text": "가", "entities": []}]
-    assert read(tmp_path, "a.json", '[{"text": "[MASK]"}]', None) == [{"text": "[MASK]", "label": 0}]
+    assert read(tmp_path, "a.json", '[{"text": "[MASK]"}]', None) == [{"text": "[MASK]"}]
 
 
 def test_nsmc_s_own_files_are_read_as_in_training(tmp_path: Path) -> None:
@@ -72,8 +72,8 @@ def test_questions_are_read_from_a_file_in_squad_form(tmp_path: Path) -> None:
     for task in ("korquad", "span"):
         found = read(tmp_path, "a.json", content, task)
         assert found == [{"context": "민수가 갔다", "question": asked, "answers": []} for asked in ("누가?", "왜?")]
-    with pytest.raises(UserError, match="the question with id 1 has no text"):
-        read(tmp_path, "a.json", content.replace("question", "q"), "korquad")
+    with pytest.raises(UserError, match=r"question 2: there is no 'question' - did you mean"):
+        read(tmp_path, "a.json", content.replace('"question": "\\uc65c', '"quest": "\\uc65c'), "korquad")
 
 
 WRONG = [
@@ -90,10 +90,12 @@ WRONG = [
 ]  # fmt: skip
 
 
-def test_a_table_that_does_not_fit_is_refused(tmp_path: Path) -> None:
-    for name, content, task, columns, said in WRONG:
-        with pytest.raises(UserError, match=said):
-            read(tmp_path, name, content, task, *columns)
+@pytest.mark.parametrize(("name", "content", "task", "columns", "message"), WRONG)
+def test_a_table_that_does_not_fit_is_refused(
+    tmp_path: Path, name: str, content: str, task: str, columns: list[str], message: str
+) -> None:
+    with pytest.raises(UserError, match=message):
+        read(tmp_path, name, content, task, *columns)
 
 
 def test_rows_have_their_number_and_the_id_that_training_read(tmp_path: Path) -> None:

@@ -1,22 +1,25 @@
-"""The real format of a file by its first bytes: files that are not text, whatever their names say, and HTML and
-JSON Lines, whose markup must not be in training texts."""
+"""The type of a file, by its name or by its first bytes: files that are not text, whatever their names say, and HTML
+and JSON Lines, whose markup must not be in training texts."""
 
 import re
+from pathlib import Path
 
-from kobert_pipeline.corpus.tags import TAG
 from kobert_pipeline.files import parse_json
 
+COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
+"""Suffixes of files that are decompressed while they are read."""
 FORMATS = (
     (b"%PDF-", "pdf", "a PDF file; convert it to text first (pdftotext FILE)"),
     (
         b"PK\x03\x04",
         "office_file",
-        "a zip archive, as docx, xlsx, pptx and hwpx files are; save it as text first, or unpack it",
+        "a zip archive, as docx, xlsx, pptx and hwpx files are; save it as text (a spreadsheet as CSV UTF-8), or "
+        "unpack it",
     ),
     (
         b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1",
         "office_file",
-        "an office file (hwp, doc, xls or ppt); save it as text first",
+        "an office file (hwp, doc, xls or ppt); save it as text (a spreadsheet as CSV UTF-8)",
     ),
     (b"HWP Document File", "office_file", "an office file (hwp); save it as text first"),
     (b"{\\rtf", "office_file", "an office file (rtf); save it as text first"),
@@ -36,6 +39,20 @@ FORMATS = (
 )
 """First bytes; the reason that is counted when the file is skipped; what the file is and what to do about it."""
 
+BREAKING = (
+    "address|article|aside|blockquote|body|br|center|dd|div|dl|dt|figcaption|figure|footer|form|h[1-6]|head|header|hr|"
+    "html|li|main|nav|ol|option|p|pre|section|select|table|tbody|td|tfoot|th|thead|title|tr|ul"
+)
+"""Elements that begin a new line."""
+INLINE = (
+    "a|b|big|button|code|del|em|embed|font|i|iframe|img|input|ins|label|link|meta|object|param|s|script|small|span|"
+    "strike|strong|style|sub|sup|svg|textarea|u|video"
+)
+"""Elements inside a line."""
+# only names of HTML: titles of films and songs are often written <like this>
+TAG = re.compile(rf"</?(?:({BREAKING})|{INLINE})(?:\s[^<>]{{0,1000}})?/?>|<!--[^<>]{{0,1000}}-->", re.IGNORECASE)
+"""A tag or comment; group 1 is the name of an element that begins a new line."""
+
 # Possessive quantifiers and atomic groups: whatever is before the first tag is given back at most once and as a
 # whole, so a long prefix takes no more than linear time. The outer group is not possessive, since Python before 3.11.5
 # forgets matches of `(?:...)*+`.
@@ -45,6 +62,12 @@ PAGE = re.compile(
 MARKUP, TAGS = 0.3, 20
 """A text that does not begin like a page is HTML if it has `TAGS` tags and they make up this share of its
 characters."""
+
+
+def data_suffix(path: Path) -> str:
+    """The suffix of a file's name in lower case, without that of a compression: `.csv` of `Train.CSV.gz`."""
+    name = Path(path.name.lower())
+    return name.with_suffix("").suffix if name.suffix in COMPRESSED else name.suffix
 
 
 def detect_format(head: bytes) -> tuple[str, str] | None:

@@ -6,14 +6,21 @@ nothing is unpacked.
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from fnmatch import fnmatchcase
 from glob import escape
 from pathlib import Path
+from unicodedata import normalize
 
-from kobert_pipeline.corpus.document import name_matches
-from kobert_pipeline.corpus.open_text import COMPRESSED
 from kobert_pipeline.download.sources import MissingFiles
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import folder_of_clone
+from kobert_pipeline.tables.file_type import COMPRESSED
+
+
+def name_matches(name: str, pattern: str) -> bool:
+    """Whether a name matches a pattern (as in a shell: `*` is any text), in whichever form of Unicode either is: names
+    from a Mac are decomposed (NFD), and look the same."""
+    return fnmatchcase(normalize("NFC", name), normalize("NFC", pattern))
 
 
 def bundled() -> Path | None:
@@ -32,8 +39,8 @@ def find_file(data_dir: Path, name: str) -> Path | None:
     for folder in data_folders(data_dir):
         path = folder / name  # an absolute name replaces the folder
         for candidate in (path, *(path.with_name(path.name + suffix) for suffix in COMPRESSED if path.name)):
-            if found := same_name(candidate):
-                return found
+            if file := same_name(candidate):
+                return file
     return None
 
 
@@ -45,7 +52,7 @@ def same_name(path: Path) -> Path | None:
     if str(path).isascii():
         return None
     parts = [escape(part) for part in path.relative_to(path.anchor).parts]
-    return next((found for found in _matching(Path(path.anchor), parts) if found.is_file()), None)
+    return next((file for file in _matching(Path(path.anchor), parts) if file.is_file()), None)
 
 
 def _matching(folder: Path, patterns: Sequence[str]) -> Iterator[Path]:
@@ -55,20 +62,20 @@ def _matching(folder: Path, patterns: Sequence[str]) -> Iterator[Path]:
         return
     first, *rest = patterns
     if first.isascii():
-        found: Iterable[Path] = folder.glob(first)
+        matches: Iterable[Path] = folder.glob(first)
     else:  # not by glob, for which ? and [] are single jamo of a decomposed name
         entries = folder.iterdir() if folder.is_dir() else ()
-        found = [path for path in entries if name_matches(path.name, first)]
-    for path in found:
+        matches = [path for path in entries if name_matches(path.name, first)]
+    for path in matches:
         yield from _matching(path, rest)
 
 
 def data_files(data_dir: Path, names: Iterable[str]) -> list[Path]:
     """The files of these names. Raises MissingFiles for all that do not exist."""
-    found = [(name, find_file(data_dir, name)) for name in names]
-    if missing := [data_dir / name for name, path in found if path is None]:
+    paths = [(name, find_file(data_dir, name)) for name in names]
+    if missing := [data_dir / name for name, path in paths if path is None]:
         raise MissingFiles(missing, data_dir)
-    return [path for _, path in found if path]
+    return [path for _, path in paths if path]
 
 
 def data_file(data_dir: Path, name: str) -> Path:
@@ -79,8 +86,8 @@ def data_file(data_dir: Path, name: str) -> Path:
 def matching_files(data_dir: Path, pattern: str) -> list[Path]:
     """The files that a name or a pattern such as `kowiki-*.jsonl.zst` matches, sorted, in the first folder that has
     one; [] where there is none."""
-    if found := find_file(data_dir, pattern):
-        return [found]
+    if file := find_file(data_dir, pattern):
+        return [file]
     return next((files for folder in data_folders(data_dir) if (files := _glob(pattern, folder))), [])
 
 

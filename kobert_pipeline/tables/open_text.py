@@ -1,24 +1,21 @@
-"""Open plain or compressed files as text: strictly in a given encoding, or line by line in the detected one."""
+"""Open plain or compressed files as lines of text, in a given encoding or the detected one, or as bytes."""
 
 import bz2
-import codecs
 import gzip
 import io
 import lzma
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, AnyStr, cast
 
-from kobert_pipeline.corpus.encoding import decode_line, detect
-from kobert_pipeline.corpus.file_kind import detect_format
-from kobert_pipeline.corpus.unfit import Unfit
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import parse_json
+from kobert_pipeline.tables.encoding import Undecodable, decode_line, detect, lookup_codec
+from kobert_pipeline.tables.file_type import detect_format
+from kobert_pipeline.tables.unreadable import Location, UnreadableInput
 
-COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
-"""Suffixes of files that are decompressed while they are read."""
 ZSTD_WINDOW = 2**31
 """Bytes; large enough for frames that `zstd --long` wrote."""
 ZSTD_BLOCK = 2048
@@ -105,81 +102,73 @@ def _ends(line: str | bytes) -> bool:
     return line.endswith("\n") if isinstance(line, str) else line.endswith(b"\n")
 
 
-def refuse_too_long(path: Path, number: int, line: str) -> None:
-    """Raise Unfit for a `TooLong` line of a table, where such a line means damage."""
+def unreadable_line(line: str, location: Location, lossy: bool = False) -> UnreadableInput | None:
+    """The error for a line of a table that is `TooLong`, which means damage there, or `Undecodable`, unless that may be
+    (`lossy`): the corpus drops paragraphs with U+FFFD."""
     if isinstance(line, TooLong):
-        raise Unfit(
-            "too_long",
-            f"{path}, line {number}: it has more bytes than a line may have ({LONGEST_LINE:,}); is a line end missing?",
-        )
-
-
-@contextmanager
-def open_text(path: Path, encoding: str = "utf-8") -> Iterator[IO[str]]:
-    """Open `path` for reading text in `encoding`, without a byte order mark. Raises UserError for a missing, empty,
-    binary or truncated file and for another encoding, also while the file is read."""
-    with _translate_errors(path, encoding) as head:
-        codec = codecs.lookup(encoding).name
-        if b"\x00" in head and not codec.startswith(("utf-16", "utf-32")):
-            raise Unfit("binary", f"{path} is a binary file (it holds null bytes), not text in {encoding}")
-        with (
-            _open_decompressed(path) as raw,
-            # newline="\n": a lone \r is left to cleaning and is not the end of a row
-            io.TextIOWrapper(raw, encoding="utf-8-sig" if codec == "utf-8" else codec, newline="\n") as file,
-        ):
-            yield file
+        problem = f"it has more bytes than a line may have ({LONGEST_LINE:,}); is a line end missing?"
+        return UnreadableInput("too_long", problem, location)
+    if isinstance(line, Undecodable) and not lossy:
+        return UnreadableInput("encoding", "it has bytes that are neither UTF-8 nor CP949; correct them", location)
+    return None
 
 
 @contextmanager
 def open_lines(path: Path, encoding: str | None = None, longest: int = LONGEST_LINE) -> Iterator[Iterator[str]]:
-    """The lines of a file, with their line ends, in `encoding` or by default the detected one (UTF-8, CP949, UTF-16).
-    U+FFFD stands for bytes that cannot be decoded; lines longer than `longest` are `TooLong`. Raises UserError like
-    `open_text`, and where no Korean encoding fits."""
-    if encoding:
-        with open_text(path, encoding) as file:
-            yield bounded_lines(file, longest)
-        return
-    with _translate_errors(path, DETECTED) as head:
-        codec = detect(head)
+    """The lines of a file, with their line ends and without a byte order mark, in `encoding` or by default the detected
+    one (UTF-8, CP949, UTF-16). Lines longer than `longest` are `TooLong`; those of no detected encoding `Undecodable`.
+    Raises UserError for a missing, empty, binary or truncated file and for another encoding, also while the file is
+    read."""
+    with _translate_errors(path, encoding or DETECTED) as head:
+        codec = lookup_codec(path, encoding) if encoding else detect(head)
         if codec is None:
             raise _undetected(path, head)
+        is_utf16 = codec.startswith(("utf-16", "utf-32"))
+        if encoding and b"\x00" in head and not is_utf16:
+            raise UnreadableInput("binary", f"{path} is a binary file (it holds null bytes), not text in {encoding}")
         with _open_decompressed(path) as raw:
-            if codec.startswith("utf-16") or codec == "utf-32":
-                yield bounded_lines(io.TextIOWrapper(raw, encoding=codec, newline="\n"), longest)
+            if encoding or is_utf16:
+                # newline="\n": a lone \r is left to cleaning and is not the end of a row
+                text = io.TextIOWrapper(raw, encoding="utf-8-sig" if codec == "utf-8" else codec, newline="\n")
+                yield bounded_lines(text, longest)
             else:  # bytes, since lines of a mixture are decoded one by one
                 yield _decoded_lines(raw, codec, longest)
 
 
-def _undetected(path: Path, head: bytes) -> Unfit:
-    advice = "; of a source of the corpus, the option `encoding` may name another encoding"
+def _undetected(path: Path, head: bytes) -> UnreadableInput:
     if b"\x00" in head:
-        return Unfit("binary", f"{path} is a binary file (it holds null bytes), {DETECTED} was expected{advice}")
-    return Unfit("encoding", f"{path} is not {DETECTED}{_suggest_encoding(head)}{advice}")
+        reason, problem = "binary", f"{path} is a binary file (it holds null bytes), {DETECTED} was expected"
+    else:
+        reason, problem = "encoding", f"{path} is not {DETECTED}{_suggest_encoding(head)}"
+    advice = "; of a source of the corpus, the option `encoding` may name another encoding"
+    return UnreadableInput(reason, f"{problem}{advice}")
 
 
-def read_json_text(path: Path, lines: Iterable[str]) -> Any:
-    """The JSON value in the lines of `path`. Raises UserError where they are not JSON, nested too deeply, or longer
-    than `LARGEST_JSON`."""
-    try:
-        lines = _limited(path, lines)
-        return parse_json("".join(lines))
-    except ValueError as error:
-        if isinstance(error, UnicodeDecodeError):  # a ValueError too; `_translate_errors` words it
-            raise
-        raise Unfit("not_json", f"{path} is not a JSON file ({error})") from None
+def read_json_file(path: Path, encoding: str | None = None, lossy: bool = False) -> Any:
+    """The value of a JSON file. Raises UserError where it is not JSON, nested too deeply, longer than `LARGEST_JSON`,
+    or has `Undecodable` lines, unless these may be (`lossy`)."""
+    with open_lines(path, encoding, LARGEST_JSON) as lines:
+        try:
+            return parse_json("".join(_limited(path, lines, lossy)))
+        except ValueError as error:
+            if isinstance(error, UnicodeDecodeError):  # a ValueError too; `_translate_errors` words it
+                raise
+            raise UnreadableInput("not_json", f"{path} is not a JSON file ({error})") from None
 
 
-def _limited(path: Path, lines: Iterable[str]) -> Iterator[str]:
-    """The lines. Raises Unfit when they have more than `LARGEST_JSON` characters in total."""
+def _limited(path: Path, lines: Iterator[str], lossy: bool) -> Iterator[str]:
+    """The lines. Raises UnreadableInput when they have more than `LARGEST_JSON` characters in total."""
     size = 0
-    for line in lines:
+    for number, line in enumerate(lines, 1):
         size += LARGEST_JSON if isinstance(line, TooLong) else len(line)
         if size >= LARGEST_JSON:
-            raise Unfit(
+            raise UnreadableInput(
                 "too_large",
                 f"{path} holds more than {LARGEST_JSON:,} characters, too many for a JSON file, which is read at once; "
                 "split it, or convert it to JSON Lines",
             )
+        if problem := unreadable_line(line, Location(path, "line", number), lossy):
+            raise problem
         yield line
 
 
@@ -197,56 +186,61 @@ def _decoded_lines(raw: IO[bytes], codec: str, longest: int) -> Iterator[str]:
             except UnicodeDecodeError as error:
                 if error.end == len(line) and "end of data" in error.reason:
                     raise
-        yield decode_line(line, codec).removeprefix("\ufeff")
+        yield decode_line(line, codec)
 
 
 @contextmanager
 def _translate_errors(path: Path, encoding: str) -> Iterator[bytes]:
-    """Yield the file's first bytes, and turn errors of decoding and decompression in the block into Unfit or
+    """Yield the file's first bytes, and turn errors of decoding and decompression in the block into UnreadableInput or
     UserError."""
     head = b""
     if not path.is_file():
         raise UserError(f"{path} is not a file; check the path and data_dir")
     if path.stat().st_size == 0:
-        raise Unfit("empty", f"{path} is empty; there is nothing to read in it")
+        raise UnreadableInput("empty", f"{path} is empty; there is nothing to read in it")
     try:
         with _open_decompressed(path) as raw:
             head = raw.read(65536)
         if other_format := detect_format(head):
             reason, description = other_format
-            raise Unfit(reason, f"{path} is {description}")
+            raise UnreadableInput(reason, f"{path} is {description}")
         yield head
-    except LookupError:
-        raise UserError(
-            f"{path}: there is no encoding {encoding!r}; write for example utf-8, cp949 or utf-16"
-        ) from None
     except UnicodeDecodeError as error:
         if "end of data" in error.reason:
-            raise Unfit("damaged", f"{path} is truncated in the middle of a character; fetch it again") from None
-        raise Unfit("encoding", f"{path} is not {encoding} ({error.reason}){_suggest_encoding(head)}") from None
-    except (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error) as error:
-        raise Unfit("damaged", f"{path} is damaged ({error}); fetch it again") from None
+            raise _damaged(f"{path} is truncated in the middle of a character") from None
+        sentence = f"{path} is not {encoding} ({error.reason}){_suggest_encoding(head)}"
+        raise UnreadableInput("encoding", sentence) from None
     except Exception as error:
         # bz2 raises an OSError without errno, which errors of the system have; ZstdError is not imported here,
         # since zstandard is loaded for .zst files only
-        if type(error).__name__ == "ZstdError" or (isinstance(error, OSError) and error.errno is None):
-            raise Unfit("damaged", f"{path} is damaged ({error}); fetch it again") from None
+        if isinstance(error, (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error)) or (
+            type(error).__name__ == "ZstdError" or (isinstance(error, OSError) and error.errno is None)
+        ):
+            raise _damaged(f"{path} is damaged ({error})") from None
         raise
+
+
+def _damaged(problem: str) -> UnreadableInput:
+    return UnreadableInput("damaged", f"{problem}; fetch it again")
 
 
 @contextmanager
 def open_binary(path: Path) -> Iterator[IO[bytes]]:
-    """Open the decompressed bytes of a file. Raises UserError for a missing, empty or truncated one."""
-    with _translate_errors(path, "bytes"), _open_decompressed(path) as file:
+    """Open the decompressed bytes of a file. Raises UserError for a missing, empty or truncated one, and where what is
+    done with them finds that they are not UTF-8."""
+    with _translate_errors(path, "UTF-8"), _open_decompressed(path) as file:
         yield file
 
 
 def _suggest_encoding(head: bytes) -> str:
     from charset_normalizer import from_bytes
 
-    guess = from_bytes(head, cp_isolation=["cp949", "euc_kr", "utf_16", "johab"]).best()
-    if guess is None:
+    encoding = detect(head)
+    if encoding is None:
+        guess = from_bytes(head, cp_isolation=["cp949", "euc_kr", "utf_16", "johab"]).best()
+        encoding = guess.encoding.replace("_", "-") if guess else None
+        if encoding in ("cp949", "euc-kr"):  # its bytes fit, but its letters do not
+            return "; it may be CP949 with hardly any Korean words, or Chinese or Japanese: convert it to UTF-8"
+    if encoding in (None, "utf-8"):  # UTF-8 at first, but not further down
         return "; convert it to UTF-8"
-    if guess.encoding in ("cp949", "euc_kr") and detect(head) is None:  # its bytes fit, but its letters do not
-        return "; it may be CP949 with hardly any Korean words, or Chinese or Japanese: convert it to UTF-8"
-    return f"; it looks like {guess.encoding}: convert it (iconv -f {guess.encoding} -t utf-8)"
+    return f"; it looks like {encoding}: convert it (iconv -f {encoding} -t utf-8)"

@@ -3,6 +3,9 @@ UTF-16, some in a mixture of the first two. Nothing is guessed: other bytes are 
 
 import codecs
 import unicodedata
+from pathlib import Path
+
+from kobert_pipeline.errors import UserError
 
 MARKS = {
     codecs.BOM_UTF8: "utf-8",
@@ -32,6 +35,16 @@ MIN_SYLLABLES = 30
 MAX_NULLS = 0.01
 """Share of null bytes that a text may contain, though never two in a row, as binary files have; cleaning removes
 them."""
+
+
+def lookup_codec(path: Path, encoding: str) -> str:
+    """Python's name of an encoding that was given for a file. Raises UserError where there is none."""
+    try:
+        return codecs.lookup(encoding).name
+    except LookupError:
+        raise UserError(
+            f"{path}: there is no encoding {encoding!r}; write for example utf-8, cp949 or utf-16"
+        ) from None
 
 
 def detect(head: bytes) -> str | None:
@@ -67,9 +80,13 @@ def _line_encoding(line: bytes) -> str:
     return "cp949" if is_korean(_decode_prefix(line, "cp949")) else ""
 
 
+class Undecodable(str):
+    """A line with bytes that are in no Korean encoding, each of which became U+FFFD."""
+
+
 def decode_line(line: bytes, codec: str) -> str:
-    """A line of a file in UTF-8 or CP949 as text. A line in the other of the two is decoded as such; in a line that is
-    in neither, U+FFFD stands for undecodable bytes."""
+    """A line of a file in UTF-8 or CP949 as text, without a byte order mark. A line in the other of the two is decoded
+    as such; a line that is in neither becomes `Undecodable`."""
     # UTF-8 first, also in a file of CP949: short lines of UTF-8 are often valid CP949, as Hanja, while a line of CP949
     # that is valid UTF-8 is hardly ever Korean there
     for name in ("utf-8", "cp949"):
@@ -78,8 +95,8 @@ def decode_line(line: bytes, codec: str) -> str:
         except UnicodeDecodeError:
             continue
         if name == codec or is_korean(text):
-            return text
-    return line.decode(codec, "replace")
+            return text.removeprefix("\ufeff")
+    return Undecodable(line.decode(codec, "replace"))
 
 
 def is_korean(text: str | None) -> bool:

@@ -1,0 +1,133 @@
+"""Rows with a question, a context and answers -> examples of span tasks, from tables and from files in SQuAD form."""
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from kobert_pipeline.errors import UserError
+from kobert_pipeline.features.task import Example, refuse_blank
+from kobert_pipeline.tables.columns import IDS, RowField, cell, find_columns, has_column, values_of
+from kobert_pipeline.tables.squad import QUESTION
+from kobert_pipeline.tables.unreadable import Row, UnreadableInput, readable, tried
+
+KNOWN: dict[str, tuple[str, ...]] = {
+    "id": IDS, "question": ("question",), "context": ("context", "paragraph", "document"),
+    "answer": ("answers", "answer", "answer_text"), "start": ("answer_start", "start"),
+}  # fmt: skip
+IMPOSSIBLE = "is_impossible"
+TRUE, FALSE = ("true", "1", "1.0"), ("false", "0", "0.0")
+
+
+def squad_examples(
+    rows: Iterable[Row | UnreadableInput], make: Callable[[Row], Example] | None = None
+) -> list[Example]:
+    """The examples of questions in SQuAD form, with or without answers. Raises one error about all wrong ones.
+    `make`: instead of `squad_example`."""
+    return list(readable(tried(rows, lambda first: with_distinct_ids(make or squad_example))))
+
+
+def squad_example(row: Row) -> Example:
+    """The example of a question in SQuAD form. Raises UserError where something is missing or wrong."""
+    required = ["id", "question", *([] if is_impossible(row) else ["answers"])]
+    if missing := [name for name in required if name not in row.cells]:
+        raise UserError(
+            f"it lacks {', '.join(missing)}; each question needs id, question, answers (text, answer_start)"
+        )
+    return span_example(row, row.cells | {"answer": row.cells.get("answers")}, "answers")
+
+
+def table_maker(task: str, fields: dict[str, str | None], first: Row) -> Callable[[Row], Example]:
+    """By the first row, the function from a row to its example. `fields` are the columns that the options of the `task`
+    name."""
+    if first.location.unit == QUESTION:
+        return squad_example
+    wanted = [RowField(name, fields[name], known, name not in ("id", "start")) for name, known in KNOWN.items()]
+    columns = find_columns(first, wanted, task)
+    # answers that are not text contain their starts, so they need no column
+    if "start" not in columns and isinstance(cell(first, columns["answer"]), str):
+        find_columns(first, [RowField("start", known=KNOWN["start"])], task)
+    return lambda row: span_example(row, {"id": row.index} | values_of(row, columns), columns["answer"])
+
+
+def span_example(row: Row, values: dict[str, Any], column: str) -> Example:
+    """An example for `SpanTask` from the values of a row, whose answers are in `column`. Raises UserError unless
+    question and context are text and the context has every answer at its start."""
+    for name in ("question", "context"):
+        if not isinstance(values[name], str):
+            raise UserError(f"the {name} holds {type(values[name]).__name__}, text was expected")
+        refuse_blank(values[name], f"the {name}")
+    impossible = is_impossible(row)
+    try:
+        # a question with is_impossible may still have `plausible_answers`, or even answers
+        answers = [] if impossible else answer_pairs(values["answer"], values.get("start"))
+    except (KeyError, TypeError):
+        raise UserError(
+            f"the column '{column}' holds {values['answer']!r:.60}; a text, with its start in a column that the option "
+            "start names, or answers with text and answer_start were expected"
+        ) from None
+    if not answers and impossible is False:
+        raise UserError("is_impossible is false, but it has no answer; add one, or set is_impossible to true")
+    for text, start in answers:
+        refuse_wrong_answer(text, start, values["context"])
+    return {
+        "id": str(values["id"]), "group": values["context"], "question": values["question"],
+        "context": values["context"], "answers": answers,
+    }  # fmt: skip
+
+
+def is_impossible(row: Row) -> bool | None:
+    """Whether a row says that its question has no answer; None where it says nothing. Raises UserError for other
+    words than true and false."""
+    value = cell(row, IMPOSSIBLE) if has_column(row.cells, IMPOSSIBLE) else None
+    word = "" if value is None else str(value).strip().lower()
+    if word and word not in TRUE + FALSE:
+        raise UserError(f"{IMPOSSIBLE} is {value!r:.60}; true, false, 1, 0 or nothing was expected")
+    return word in TRUE if word else None
+
+
+def answer_pairs(answers: Any, start: Any = None) -> list[list[Any]]:
+    """[text, start] of each answer, without empty texts. `answers` are objects (`text`, `answer_start`), or one object
+    with a list of each, or a text (or list) with its `start` (or list). Raises KeyError or TypeError for anything
+    else."""
+    if isinstance(answers, dict):
+        answers, start = answers["text"], answers["answer_start"]
+    elif isinstance(answers, list) and all(isinstance(answer, dict) for answer in answers):
+        answers, start = [answer["text"] for answer in answers], [answer["answer_start"] for answer in answers]
+    # a cell without an answer is None in Parquet and JSON, and "" in CSV and TSV
+    if answers is None or isinstance(answers, str):
+        answers, start = [answers or ""], [start]
+    if not isinstance(answers, list) or not isinstance(start, list) or len(answers) != len(start):
+        raise TypeError("a start for each answer")
+    return [[text, _parse_start(begin)] for text, begin in zip(answers, start, strict=True) if text != ""]
+
+
+def _parse_start(start: Any) -> Any:
+    """A start as a number where a table has it as text of up to 18 digits; other values are refused later."""
+    return int(start) if isinstance(start, str) and re.fullmatch(r"[0-9]{1,18}", start.strip()) else start
+
+
+def refuse_wrong_answer(text: Any, start: Any, context: str) -> None:
+    """Raise UserError unless the context has the answer at its start."""
+    if not isinstance(text, str):
+        raise UserError(f"an answer holds {type(text).__name__}, text was expected")
+    if isinstance(start, bool) or not isinstance(start, int) or start < 0:
+        raise UserError(
+            f"answer_start is {start!r:.60}; the character, counted from 0, where the answer {text!r} begins was "
+            "expected"
+        )
+    if (found := context[start : start + len(text)]) != text:
+        raise UserError(f"answer_start is {start}, where the context has {found!r}, not the answer {text!r}")
+
+
+def with_distinct_ids(make: Callable[[Row], Example]) -> Callable[[Row], Example]:
+    """`make`, with a UserError for an example whose id an earlier one has."""
+    ids: set[str] = set()
+
+    def example(row: Row) -> Example:
+        result = make(row)
+        if result["id"] in ids:
+            raise UserError(f"an earlier question has the id {result['id']}, too; give each its own")
+        ids.add(result["id"])
+        return result
+
+    return example

@@ -1,0 +1,101 @@
+"""Which columns of a table hold what is read from it, and their cells."""
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from kobert_pipeline.errors import UserError, did_you_mean
+from kobert_pipeline.tables.unreadable import Row, UnreadableInput
+
+IDS = ("guid", "id")
+"""Names of the column of an example's id in published data sets."""
+BY_OPTION = "by the option {field} of the task (kobert evaluate: --set {field}=NAME)"
+
+
+class RowField(NamedTuple):
+    """Something that is read from each row, such as its text or its label.
+
+    `column` is the name that an option gives; without one, the first of the `known` names that the file has is it.
+    """
+
+    name: str
+    column: str | None = None
+    known: Sequence[str] = ()
+    required: bool = True
+
+
+def find_columns(first: Row, fields: Sequence[RowField], task: str, by: str = BY_OPTION) -> dict[str, str]:
+    """The column of each field, by the first row of a table for a `task`; fields that the file does not have are
+    missing. Raises UserError, which says `by` what to name a column, where a given one or that of a required field is
+    missing."""
+    return {field.name: column for field in fields if (column := _find_column(first, field, task, by)) is not None}
+
+
+def _find_column(first: Row, field: RowField, task: str, by: str) -> str | None:
+    path, by = first.location.path, by.format(field=field.name)
+    # rows of the other formats have the names themselves
+    if first.location.unit == "line" and not {".jsonl"} & set(path.suffixes):
+        by += "; the first line of the file must hold the names of the columns, so add one if yours has none"
+    if field.column:
+        if not has_column(first.cells, field.column):
+            guess = did_you_mean(field.column, flat_cells(first.cells)).replace("allowed", "found")
+            or_none = ", or set id to null for the numbers of the rows" if field.name == "id" else ""
+            raise UserError(f"{path}: there is no column '{field.column}'{guess}; name the column {by}{or_none}")
+        return field.column
+    # in the order of `known`: of several columns that would do, the first one listed is meant
+    column = next((column for column in field.known if has_column(first.cells, column)), None)
+    if column is None and field.known and field.required:
+        names = ", ".join(f"{name:.30}" for name in list(flat_cells(first.cells))[:12])
+        raise UserError(
+            f"{path}: no column is the {field.name} of the task {task} (known are {', '.join(field.known)}; found "
+            f"were {names}); name it {by}"
+        )
+    return column
+
+
+def has_column(cells: dict[str, Any], column: str) -> bool:
+    """Whether there is such a column; `labels.label` is the column `label` of the object in the column `labels`."""
+    return column in cells or column in flat_cells(cells)
+
+
+def flat_cells(cells: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """The value of every column, with the fields of objects as columns of their own, such as `labels.label`."""
+    values = {f"{prefix}{column}": value for column, value in cells.items()}
+    for column, value in cells.items():
+        if isinstance(value, dict):
+            values |= flat_cells(value, f"{prefix}{column}.")
+    return values
+
+
+def cell(row: Row, column: str) -> Any:
+    """The value of a row in a column, which may be a field of an object. Raises UnreadableInput where there is
+    none."""
+    if column in row.cells:  # a column whose name contains a dot is itself meant, not a field of an object
+        return row.cells[column]
+    values = flat_cells(row.cells)
+    if column not in values:
+        guess = did_you_mean(column, values).replace("allowed", "found")
+        raise UnreadableInput("missing_key", f"there is no '{column}'{guess}")
+    return values[column]
+
+
+def values_of(row: Row, columns: dict[str, str]) -> dict[str, Any]:
+    """The value of each field of a row. Raises UnreadableInput for a row without it."""
+    return {field: cell(row, column) for field, column in columns.items()}
+
+
+def text_cell(row: Row, column: str) -> str:
+    """The text of a row in a column. Raises UnreadableInput for anything else."""
+    value = cell(row, column)
+    if not isinstance(value, str):
+        problem = f"the column '{column}' holds {type(value).__name__}, text was expected"
+        raise UnreadableInput("wrong_type", problem)
+    return value
+
+
+def number_of(value: Any) -> float:
+    """A number, or one that is written as text; nan for any other value."""
+    try:
+        return math.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        return math.nan

@@ -1,0 +1,161 @@
+"""CSV and TSV files with column names in the first line.
+
+In a CSV file a cell in double quotes may contain commas, line ends and doubled quotes. In a TSV file quotes are
+ordinary characters, since KorNLI, KorSTS and similar sets are full of unpaired ones: only tabs and line ends separate
+cells. Empty lines are ignored.
+"""
+
+import csv
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from itertools import chain
+from pathlib import Path
+from types import MappingProxyType
+
+from kobert_pipeline.errors import UserError, did_you_mean
+from kobert_pipeline.tables.encoding import Undecodable
+from kobert_pipeline.tables.file_type import data_suffix
+from kobert_pipeline.tables.open_text import open_lines, unreadable_line
+from kobert_pipeline.tables.unreadable import Location, Row, UnreadableInput
+
+DELIMITERS = {".csv": ",", ".tsv": "\t", ".txt": "\t"}
+"""Default delimiter by suffix of the file name."""
+DELIMITER_NAMES = {"\t": "tabs", ";": "semicolons", ",": "commas", "|": "bars"}
+"""Delimiters to look for in a first line that does not contain the expected one."""
+LONGEST_CELL = 2**24
+"""Characters, ten times as many as a book has. A quote that is never closed makes a cell of the rest of its file, up to
+this length."""
+
+Record = tuple[int, list[str]]
+"""The number of its first line in the file, and its cells; an empty line has none."""
+
+
+def read_csv(
+    path: Path,
+    delimiter: str | None = None,
+    quoted: bool | None = None,
+    encoding: str | None = None,
+    columns: Mapping[str, str] = MappingProxyType({}),
+    lossy: bool = False,
+) -> Iterator[Row | UnreadableInput]:
+    """The rows of a table.
+
+    Args:
+        delimiter: what separates cells; None: see `default_delimiter`.
+        quoted: whether quotes enclose cells; None: unless the delimiter is a tab.
+        encoding: None: detected.
+        columns: names that must be in the first line, each with what to do where it is not.
+        lossy: whether bytes that cannot be decoded may become U+FFFD.
+
+    Raises UnreadableInput for a first line that is wrong.
+    """
+    with open_lines(path, encoding) as lines:
+        first = next(lines, "")
+        separator = delimiter or default_delimiter(path, first)
+        quoted = separator != "\t" if quoted is None else quoted
+        undecodable = list[int]()  # numbers of lines
+        lines = _checked(path, chain([first], lines), undecodable)
+        records = _quoted(path, lines, separator) if quoted else _plain(lines, separator)
+        header = _header(path, next(records, (1, [])), separator, delimiter is None, columns)
+        for index, record in enumerate(records, 1):
+            row = record if isinstance(record, UnreadableInput) else _row(path, record, index, header, quoted)
+            # the lines of a record are read when it is asked for, so those up to its end are known here
+            if undecodable and not lossy and isinstance(row, Row) and undecodable[-1] >= int(row.location.value):
+                row = unreadable_line(Undecodable(), row.location)
+            if row:
+                yield row
+
+
+def default_delimiter(path: Path, first: str) -> str:
+    """The delimiter by the suffix of a file; a semicolon where the first line of a .csv file has semicolons and no
+    commas, as spreadsheets write it where the comma is the decimal point. Raises UserError for other suffixes."""
+    delimiter = DELIMITERS.get(data_suffix(path))
+    if delimiter is None:
+        raise UserError(
+            f"{path}: set the option delimiter to what separates its cells; only {', '.join(DELIMITERS)} files have a "
+            "default"
+        )
+    return ";" if delimiter == "," and "," not in first and ";" in first else delimiter
+
+
+def _checked(path: Path, lines: Iterator[str], undecodable: list[int]) -> Iterator[str]:
+    """The lines; the numbers of `undecodable` ones are added to this list. Raises UnreadableInput for one that is too
+    long."""
+    for number, line in enumerate(lines, 1):
+        if problem := unreadable_line(line, Location(path, "line", number), lossy=True):
+            raise problem
+        if isinstance(line, Undecodable):
+            undecodable.append(number)
+        yield line
+
+
+def _header(
+    path: Path, record: Record | UnreadableInput, separator: str, by_default: bool, columns: Mapping[str, str]
+) -> list[str]:
+    """The names of the columns. Raises UnreadableInput for a repeated name, another delimiter than that of the suffix,
+    and where one of `columns` is missing."""
+    if isinstance(record, UnreadableInput):
+        raise record
+    names = [name.strip() for name in record[1]]
+    if repeated := next((name for name, count in Counter(names).items() if name and count > 1), None):
+        raise UnreadableInput("columns", f"{path}: two columns of its first line are called '{repeated}'; rename one")
+    others = (other for other in DELIMITER_NAMES if other != separator and other in "".join(names))
+    if by_default and len(names) < 2 and (other := next(others, None)):
+        option = other.replace("\t", "\\t")
+        raise UnreadableInput(
+            "columns",
+            f"{path}: its first line has {DELIMITER_NAMES[other]} and no {DELIMITER_NAMES[separator]}; save the table "
+            f'as CSV UTF-8 with commas (.csv) or with tabs (.tsv); of a source of the corpus set delimiter: "{option}"',
+        )
+    for column, advice in columns.items():
+        if column not in names:
+            guess = did_you_mean(column, names).replace("allowed", "found")
+            raise UnreadableInput("columns", f"{path}: there is no column '{column}' in its first line{guess}{advice}")
+    return names
+
+
+def _row(path: Path, record: Record, index: int, header: list[str], quoted: bool) -> Row | UnreadableInput | None:
+    """The row of a record; None for an empty line."""
+    line, cells = record
+    # where cells go over several lines, lines of the file are not rows of a spreadsheet
+    note = "" if line == index + 1 else f" (row {index:,} below the first)"
+    location = Location(path, "line", line, note)
+    if len(cells) in (0, len(header)):
+        return Row(dict(zip(header, cells, strict=True)), location, index) if cells else None
+    hint = "" if quoted else _quote_hint(cells)
+    problem = f"{len(cells)} columns, {len(header)} were expected, as in the first line{hint}"
+    return UnreadableInput("columns", problem, location)
+
+
+def _quote_hint(cells: list[str]) -> str:
+    """What to do where quotes are ordinary characters and a cell begins with one that it does not close: spreadsheet
+    programs quote a cell with a line break."""
+    if not any(cell.startswith('"') and (cell == '"' or not cell.endswith('"')) for cell in cells):
+        return ""
+    return "; in this type of file a cell in quotes cannot go over several lines, save the table as CSV UTF-8"
+
+
+def _plain(lines: Iterator[str], delimiter: str) -> Iterator[Record]:
+    for number, line in enumerate(lines, 1):
+        content = line.rstrip("\r\n")
+        yield number, content.split(delimiter) if content else []
+
+
+def _quoted(path: Path, lines: Iterator[str], delimiter: str) -> Iterator[Record | UnreadableInput]:
+    # a limit of the whole process, so never lowered; the default of 131,072 characters is too short for long texts
+    csv.field_size_limit(max(csv.field_size_limit(), LONGEST_CELL))
+    reader = csv.reader(lines, delimiter=delimiter, strict=True)  # strict: wrong quotes raise and are not guessed at
+    while True:
+        number = reader.line_num + 1
+        try:
+            yield number, next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            location = Location(path, "line", number)
+            if "field limit" in str(error):
+                problem = f"a cell has more than {LONGEST_CELL:,} characters; is its quote never closed?"
+                raise UnreadableInput("not_csv", problem, location) from None
+            what = str(error).partition(" - ")[0]  # the rest of the message is for programmers
+            problem = f"not CSV ({what}); a cell with a quote in it is quoted, its quotes doubled"
+            yield UnreadableInput("not_csv", problem, location)

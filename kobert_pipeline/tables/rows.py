@@ -1,0 +1,151 @@
+"""The rows of a table, whatever its format: TSV, CSV, JSON Lines, JSON, questions in SQuAD form, Parquet.
+
+The corpus's readers of these formats read the same rows, so that decontamination sees the texts of evaluation sets.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+from kobert_pipeline.errors import UserError, did_you_mean
+from kobert_pipeline.files import parse_json
+from kobert_pipeline.tables.csv import read_csv
+from kobert_pipeline.tables.file_type import COMPRESSED, data_suffix
+from kobert_pipeline.tables.open_text import LONGEST_LINE, open_binary, open_lines, read_json_file, unreadable_line
+from kobert_pipeline.tables.squad import questions_of
+from kobert_pipeline.tables.unreadable import Location, Row, UnreadableInput, only_blank_lines, readable, tried
+
+T = TypeVar("T")
+Rows = Iterator[Row | UnreadableInput]
+
+
+def read_rows(path: Path) -> Rows:
+    """The rows of a file, whose suffix says which of `PARSERS` reads it. Raises UserError for other suffixes and for a
+    file of another form."""
+    suffix = data_suffix(path)
+    # Parquet is compressed inside, and must be seekable
+    if suffix not in PARSERS or (suffix == ".parquet" and path.suffix.lower() in COMPRESSED):
+        with open_binary(path):  # refuses a spreadsheet, a PDF file and so on by what they are
+            raise UserError(
+                f"{path}: the name of a table ends with {', '.join(PARSERS)} (all but the last also compressed: "
+                f"{' '.join(COMPRESSED)})"
+            )
+    yield from PARSERS[suffix](path)
+
+
+def read_each(path: Path, maker: Callable[[Row], Callable[[Row], T]]) -> list[T]:
+    """What is made of each row of a file, by the function that `maker` gives for the first one, which shows the
+    columns. Raises one error about all rows that are refused."""
+    return list(readable(tried(read_rows(path), maker)))
+
+
+def stream_each(path: Path, maker: Callable[[Row], Callable[[Row], T]]) -> Iterator[T]:
+    """As `read_each`, without having all rows in memory: the file is read once for what is refused, before anything is
+    given, and once more. Raises UserError for a file without rows."""
+    if not sum(1 for _ in readable(tried(read_rows(path), maker))):
+        raise UserError(f"{path} has no rows; add some below its first line")
+    yield from readable(tried(read_rows(path), maker))
+
+
+def read_table(path: Path) -> Rows:
+    """The rows of a CSV or TSV file, without those of empty cells, which spreadsheets write below a table."""
+    for row in read_csv(path):
+        if isinstance(row, UnreadableInput) or any(cell.strip() for cell in row.cells.values()):
+            yield row
+
+
+def read_lines(path: Path) -> Rows:
+    """Every line of a file, without its line end, as a row with the one cell `line`."""
+    with open_lines(path) as lines:
+        for number, line in enumerate(lines, 1):
+            location = Location(path, "line", number)
+            yield unreadable_line(line, location) or Row({"line": line.rstrip("\r\n")}, location, number)
+
+
+def read_json_lines(path: Path, encoding: str | None = None, longest: int = LONGEST_LINE, lossy: bool = False) -> Rows:
+    """The objects in the lines of a file that are not blank. Raises UnreadableInput for a file that has none."""
+    index = 0
+    with open_lines(path, encoding, longest) as lines:
+        for number, line in enumerate(lines, 1):
+            if line.strip():
+                index += 1
+                location = Location(path, "line", number)
+                yield unreadable_line(line, location, lossy) or _json_row(line, location, index)
+    if not index:
+        raise only_blank_lines(path)
+
+
+def _json_row(line: str, location: Location, index: int) -> Row | UnreadableInput:
+    try:
+        cells = parse_json(line)
+    except ValueError as error:
+        return UnreadableInput("not_json", f"not JSON ({getattr(error, 'msg', error)})", location)
+    return _object_row(cells, location, index)
+
+
+def _object_row(cells: Any, location: Location, index: int) -> Row | UnreadableInput:
+    if isinstance(cells, dict):
+        return Row(cells, location, index)
+    return UnreadableInput("wrong_type", f"an object was expected, not {type(cells).__name__}", location)
+
+
+def read_json(path: Path) -> Rows:
+    """The objects of a JSON file with a list of them, or the questions of one in SQuAD form."""
+    content = read_json_file(path)
+    if isinstance(content, dict) and isinstance(content.get("data"), list):
+        yield from questions_of(path, content)
+        return
+    if not isinstance(content, list):
+        raise UnreadableInput(
+            "other_form",
+            f"{path}: a list of objects, or SQuAD form (data > paragraphs > context and qas), was expected, not "
+            f"{type(content).__name__}; a file with one object per line ends with .jsonl",
+        )
+    for index, cells in enumerate(content, 1):
+        yield _object_row(cells, Location(path, "entry", index), index)
+
+
+def read_parquet(path: Path, columns: Mapping[str, str] = MappingProxyType({})) -> Rows:
+    """The rows of a Parquet file, with these columns (none: all), each with what to do where the file does not have it.
+    Raises UnreadableInput for a missing column, and where the file is damaged."""
+    import pyarrow
+    import pyarrow.parquet
+
+    index = 0
+    try:
+        file = pyarrow.parquet.ParquetFile(path)
+        for column, advice in columns.items():
+            if column not in file.schema_arrow.names:
+                guess = did_you_mean(column, file.schema_arrow.names).replace("allowed", "found")
+                raise UnreadableInput("columns", f"{path}: there is no column '{column}'{guess}{advice}")
+        for batch in file.iter_batches(batch_size=10_000, columns=list(columns) or None):
+            for cells in _batch_cells(batch):
+                index += 1
+                location = Location(path, "row", index)
+                if cells is None:
+                    yield UnreadableInput("encoding", "not UTF-8, though its column says so", location)
+                else:
+                    yield Row(cells, location, index)
+    except (pyarrow.ArrowInvalid, OSError) as error:
+        problem = f"{path} is not a complete Parquet file ({str(error).splitlines()[0]}); fetch it again"
+        raise UnreadableInput("damaged", problem) from None
+
+
+def _batch_cells(batch: Any) -> Iterator[dict[str, Any] | None]:
+    """The cells of each row of a batch; None for rows with invalid UTF-8."""
+    try:
+        yield from batch.to_pylist()
+    except UnicodeDecodeError:  # raised before the first row is given, so no row comes twice
+        for position in range(batch.num_rows):
+            try:
+                yield from batch.slice(position, 1).to_pylist()
+            except UnicodeDecodeError:
+                yield None
+
+
+PARSERS: dict[str, Callable[[Path], Rows]] = {
+    ".tsv": read_table, ".txt": read_table, ".csv": read_table, ".jsonl": read_json_lines, ".json": read_json,
+    ".parquet": read_parquet,
+}  # fmt: skip
+"""Suffix of a file's name: what reads its rows."""

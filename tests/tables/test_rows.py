@@ -1,0 +1,159 @@
+"""Good files: equal rows in every format, encoding and compression, with their locations and numbers."""
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import assume, example, given
+from hypothesis import strategies as st
+from sample_files import COMPRESSIONS, parquet, squad, write
+
+from kobert_pipeline.tables.columns import RowField, cell, find_columns, values_of
+from kobert_pipeline.tables.csv import read_csv
+from kobert_pipeline.tables.rows import read_parquet, read_rows
+from kobert_pipeline.tables.squad import questions
+from kobert_pipeline.tables.unreadable import Location, Row, readable
+
+CELLS = [{"text": "가을 하늘이 높다", "label": "날씨"}, {"text": '그는 "좋다, 가자"라고 했다', "label": "말"}]
+TSV = 'text\tlabel\n가을 하늘이 높다\t날씨\n그는 "좋다, 가자"라고 했다\t말\n'
+CSV = 'text,label\r\n가을 하늘이 높다,날씨\r\n"그는 ""좋다, 가자""라고 했다",말\r\n'
+CONTENTS = [
+    ("a.tsv", TSV),
+    ("a.txt", TSV.replace("\n", "\r\n")),
+    ("a.tsv", TSV.removesuffix("\n")),
+    ("A.CSV", CSV),
+    ("a.csv", CSV.replace("\r\n", "\n") + "\n"),
+    ("a.csv", CSV.replace(",날", ";날").replace("t,l", "t;l").replace(",말", ";말")),
+    ("a.jsonl", "".join(json.dumps(row, ensure_ascii=False) + "\n\n" for row in CELLS)),
+    ("a.json", json.dumps(CELLS, ensure_ascii=False, indent=1)),
+]
+
+
+def cells_of(path: Path) -> list[dict]:
+    return [row.cells for row in readable(read_rows(path))]
+
+
+@pytest.mark.parametrize("suffix", COMPRESSIONS)
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "cp949", "utf-16"])
+def test_rows_are_the_same_in_every_format_encoding_and_compression(tmp_path: Path, encoding: str, suffix: str) -> None:
+    rows = [
+        cells_of(write(tmp_path / f"{name}{suffix}", COMPRESSIONS[suffix](content.encode(encoding))))
+        for name, content in CONTENTS
+    ]
+    assert rows == [CELLS] * len(CONTENTS)
+
+
+def test_rows_of_parquet_keep_their_types_and_objects(tmp_path: Path) -> None:
+    labels = [{"label": 3.7}, {"label": 0.5}]
+    path = parquet(tmp_path / "a.parquet", {"text": ["글", None], "label": [1, 0], "labels": labels})
+    rows = list(readable(read_rows(path)))
+    assert rows[1] == Row({"text": None, "label": 0, "labels": labels[1]}, Location(path, "row", 2), 2)
+    assert [row.cells for row in readable(read_parquet(path, {"label": ""}))] == [{"label": 1}, {"label": 0}]
+
+
+@pytest.mark.parametrize("suffix", COMPRESSIONS)
+def test_a_file_of_several_compressed_ones_is_read_to_its_end(tmp_path: Path, suffix: str) -> None:
+    content = COMPRESSIONS[suffix]("text\n하나\n".encode()) + COMPRESSIONS[suffix]("둘\n".encode())
+    assert cells_of(write(tmp_path / f"a.csv{suffix}", content)) == [{"text": "하나"}, {"text": "둘"}]
+
+
+def test_a_quote_in_a_tsv_file_is_a_character(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.tsv", 'text\tlabel\n"열기만 한 따옴표\t0\n두 글자 ""\t1\n')
+    assert [cells["text"] for cells in cells_of(path)] == ['"열기만 한 따옴표', '두 글자 ""']
+
+
+def test_a_csv_file_with_a_comma_in_its_first_line_has_commas(tmp_path: Path) -> None:
+    assert cells_of(write(tmp_path / "a.csv", "text;note,label\n가;나,0\n")) == [{"text;note": "가;나", "label": "0"}]
+
+
+OPTIONS = [
+    ("a.dat", 'text|x\n"가|나"|1\n', {"delimiter": "|"}, "가|나"),
+    ("a.csv", 'text;x\n"가";1\n', {"delimiter": ";", "quoted": False}, '"가"'),
+    ("a.tsv", 'text\tx\n"가\n나"\t1\n', {"quoted": True}, "가\n나"),
+    ("a.csv", "text,x\n" + "가\x00나,1\n" + "다,1\n" * 99, {}, "가\x00나"),
+    ("a.csv", b"text\n" + "가나다라\n".encode() * 9 + b"\xff\n", {"lossy": True}, "가나다라"),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "options", "text"), OPTIONS)
+def test_delimiter_and_quotes_can_be_given_and_stray_bytes_may_be_kept(
+    tmp_path: Path, name: str, content: str | bytes, options: dict, text: str
+) -> None:
+    assert next(readable(read_csv(write(tmp_path / name, content), **options))).cells["text"] == text
+
+
+cells = st.text(
+    st.one_of(
+        st.sampled_from('",\t;\r\n 가'), st.characters(exclude_categories=["Cs"], exclude_characters="\x00\ufeff")
+    ),
+    max_size=9,
+)
+"""Neither null bytes, which no text holds, nor byte order marks, which are dropped at the beginning of lines."""
+
+
+@given(
+    table=st.integers(1, 3).flatmap(
+        lambda width: st.lists(st.lists(cells, min_size=width, max_size=width), max_size=5)
+    ),
+    delimiter=st.sampled_from(",;\t|"),
+    ends=st.sampled_from(["\n", "\r\n"]),
+    every=st.booleans(),
+)
+@example(table=[[""], ["\n"], ['"']], delimiter=",", ends="\n", every=False)
+@example(table=[["\u2028가", "\x85\x0b"]], delimiter="\t", ends="\r\n", every=False)
+def test_what_a_csv_writer_writes_is_read(tmp_path_factory, table, delimiter, ends, every) -> None:
+    # Python 3.11 forgets to quote those
+    assume(every or ends == "\r\n" or not any("\r" in cell for row in table for cell in row))
+    path = tmp_path_factory.getbasetemp() / "written.csv"
+    columns = ["가", "나", "다"][: len(table[0]) if table else 1]
+    with path.open("w", encoding="utf-8", newline="") as file:
+        quoting = csv.QUOTE_ALL if every else csv.QUOTE_MINIMAL
+        csv.writer(file, delimiter=delimiter, lineterminator=ends, quoting=quoting).writerows([columns, *table])
+    rows = readable(read_csv(path, delimiter, quoted=True, encoding="utf-8"))
+    assert [list(row.cells.values()) for row in rows] == table
+
+
+NUMBERED = [
+    ("a.csv", "text\n가\n\n나\n", [(1, "line 2"), (3, "line 4")]),
+    ("a.csv", 'text,n\n\n"가\n가",1\n,\n나,2\n', [(2, "line 3"), (4, "line 6 (row 4 below the first)")]),
+    ("a.csv", "text,label\n가,0\n,\n나,1\n , \n,\n", [(1, "line 2"), (3, "line 4")]),
+    ("a.tsv", "text\tlabel\n가\t0\n\t\n나\t1\n\t\n", [(1, "line 2"), (3, "line 4")]),
+    ("a.jsonl", '{"text": "가"}\n\n{"text": ""}\n', [(1, "line 1"), (2, "line 3")]),
+    ("a.json", '[{"text": "가"}, {}]', [(1, "entry 1"), (2, "entry 2")]),
+    ("a.json", squad({"id": 7}, {"guid": "b"}, {}), [(0, "question 7"), (0, "question b"), (0, "question 3")]),
+    ("a.csv", "text,label\n", []),
+    ("a.json", "[]", []),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "expected"), NUMBERED)
+def test_rows_are_numbered_as_in_a_spreadsheet_and_located_in_the_file(
+    tmp_path: Path, name: str, content: str, expected: list
+) -> None:
+    rows = readable(read_rows(write(tmp_path / name, content)))
+    assert [(row.index, row.location.inside) for row in rows] == expected
+
+
+def test_questions_have_their_own_keys_and_their_context(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.json", squad({"guid": "a", "question": "누가?", "answers": []}, {"id": 1, "guid": 2}))
+    rows = [row.cells for row in readable(questions(path))]
+    assert rows == [
+        {"id": "a", "question": "누가?", "answers": [], "context": "민수가 갔다"},
+        {"id": 1, "context": "민수가 갔다"},
+    ]
+    assert rows == cells_of(path)
+
+
+def test_a_column_is_the_given_one_or_the_first_known_one_and_a_dot_leads_into_an_object() -> None:
+    row = Row({"a.b": 1, "c": {"d": {"e": 2}}, "text": "글", "id": "x"}, Location(Path("a.json"), "entry", 1), 1)
+    fields = [
+        RowField("label", "c.d.e"),
+        RowField("text", known=("sentence", "text", "id")),
+        RowField("lead", known=("sent2",), required=False),
+        RowField("pair"),
+    ]
+    columns = find_columns(row, fields, "nli")
+    assert columns == {"label": "c.d.e", "text": "text"}
+    assert values_of(row, columns) == {"label": 2, "text": "글"}
+    assert cell(row, "a.b") == 1
