@@ -3,6 +3,7 @@ training loop or the run folder."""
 
 import unicodedata
 from abc import abstractmethod
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -13,6 +14,7 @@ from kobert_pipeline.config.options import Plugin
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.format import Features
 from kobert_pipeline.files import read_json
+from kobert_pipeline.tables.unreadable import Row
 
 Example = dict[str, Any]
 """A JSON object with at least `id` and `group`; a dev split does not separate examples of one group."""
@@ -76,6 +78,10 @@ class Task(Plugin):
     def noisy_inputs(self) -> tuple[str, ...]:
         """The inputs that may get noise, since the right answer stays the same or is known from the noisy text."""
         return ()
+
+    def text_parser(self, first: Row) -> Callable[[str], str]:
+        """What makes a text that is read from its cell, by the first row of a table: nearly always the same text."""
+        return str
 
     @property
     def takes_windows(self) -> bool:

@@ -8,7 +8,6 @@ from typing import Any
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.span_examples import KNOWN as SPAN_COLUMNS
 from kobert_pipeline.features.task import Example, Task
-from kobert_pipeline.features.tasks.nsmc import Nsmc, document_reader
 from kobert_pipeline.inference.checkpoint import Checkpoint
 from kobert_pipeline.tables.columns import IDS, RowField, cell, find_columns, has_column, text_cell
 from kobert_pipeline.tables.rows import stream_each
@@ -65,7 +64,7 @@ def table_examples(
     def maker(first: Row) -> Callable[[Row], tuple[dict[str, Any], Example]]:
         column_of = find_columns(first, fields, task.name if task else "fill-mask", BY_COLUMN)
         ids = id_column(first, getattr(task, "id", None))
-        read = document_reader(first) if isinstance(task, Nsmc) else str
+        read = task.text_parser(first) if task else str
 
         def example(row: Row) -> tuple[dict[str, Any], Example]:
             texts = for_all | {name: read(nullable_text(row, column)) for name, column in column_of.items()}

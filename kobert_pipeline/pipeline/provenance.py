@@ -15,7 +15,6 @@ from kobert_pipeline.features.format import SPLITS
 from kobert_pipeline.features.metrics import mean
 from kobert_pipeline.features.options import FeaturesOptions
 from kobert_pipeline.features.task import Task
-from kobert_pipeline.features.tasks.contrastive import Contrastive
 from kobert_pipeline.files import digest, read_json
 from kobert_pipeline.pipeline.card_from_dev import card_example, dev_licence, noise_on_dev
 from kobert_pipeline.pipeline.recipe import SECTIONS_FROM_TEXT, Recipe
@@ -133,7 +132,7 @@ def card_facts(
         base_model=manifests.get("checkpoint", {}).get("counts", {}).get("base_model"),
         plain_agreement=manifests.get("tokenizer", {}).get("counts", {}).get("agreement_with_plain"),
         learned_plain=any("train_examples_plain" in run["counts"] for run in related.values()),
-        gives_vectors=isinstance(task, Contrastive) or (task is None and auto_class != "AutoModelForCausalLM"),
+        gives_vectors=not task.inputs if task else auto_class != "AutoModelForCausalLM",
         costs=costs(manifests | related),
         emissions=options.emissions,
     )

@@ -31,16 +31,14 @@ class Nsmc(SequenceTask):
         )
         return list(readable(tried(read_reviews(path, advice), lambda first: _example)))
 
+    def text_parser(self, first: Row) -> Callable[[str], str]:
+        """In the form of NSMC's own files a text is the cell without the quotes that training leaves out."""
+        is_nsmc = tuple(first.cells) == COLUMNS and data_suffix(first.location.path) in (".tsv", ".txt")
+        return unquoted if is_nsmc else str
+
 
 def _example(row: Row) -> Example:
     document, label = row.cells["document"], row.cells["label"]
     if label not in ("0", "1"):
         raise UserError(f"the label is {label!r}; allowed are 0 (negative) and 1 (positive)")
     return {"id": row.cells["id"], "group": remove_whitespace(document), "text": document, "label": int(label)}
-
-
-def document_reader(first: Row) -> Callable[[str], str]:
-    """What makes the text of a document from its cell in a table with this first row: in the form of NSMC's own files,
-    without the quotes that training leaves out."""
-    is_nsmc = tuple(first.cells) == COLUMNS and data_suffix(first.location.path) in (".tsv", ".txt")
-    return unquoted if is_nsmc else str
