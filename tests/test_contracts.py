@@ -218,13 +218,11 @@ def test_a_new_variant_of_every_family_is_one_new_file(newcomer, kobert) -> None
 def test_a_new_reader_task_and_subword_model_work_in_a_run(newcomer, tiny, tmp_path, data_copy, kobert) -> None:
     for family in ("readers", "tasks", "subwords"):
         newcomer(family)
-    (data_copy / "lines.txt").write_text(
-        "\n".join(f"{i}번 문장이다{'?' if i % 2 else '.'}" for i in range(60)), encoding="utf-8"
-    )
+    write_pairs(data_copy / "pairs.csv")
     settings = [
         "corpus.sources.0.name=newcomer", "tokenizer.subword={name: newcomer, vocab_size: 900}",
         f"data_dir={data_copy}",
-        "features={lines: {task: newcomer, train: lines.txt, dev_share: 0.3}}", "finetune={lines: {}}", "publish={}",
+        "features={pairs: {task: newcomer, train: pairs.csv, dev_share: 0.3}}", "finetune={pairs: {}}", "publish={}",
     ]  # fmt: skip
     arguments = [part for setting in settings for part in ("--set", setting)]
     more = ("--until", "features", "--num-workers", 1, "--json")
@@ -233,6 +231,44 @@ def test_a_new_reader_task_and_subword_model_work_in_a_run(newcomer, tiny, tmp_p
     assert counts["corpus"]["documents_kept"] == 82
     assert counts["tokenizer"]["vocab_size"] == 900
     assert counts["features"]["train_examples"] + counts["features"]["dev_examples"] == 60
+
+
+def write_pairs(path: Path) -> None:
+    """60 rows for the task of the guide, whose points are the number in the reply."""
+    rows = "".join(f"{i}번 문장이 몇 점인가?,{i % 7}점이다.,{i % 7}\n" for i in range(60))
+    path.write_text(f"query,reply,points\n{rows}", encoding="utf-8")
+
+
+def test_a_new_task_of_two_columns_and_a_number_is_used_without_another_line(
+    newcomer, tiny, tmp_path, data_copy, kobert
+) -> None:
+    """Fine-tuned, published, and used by predict, evaluate, the server and the facts of its page."""
+    from kobert_pipeline.serve.model import ServedModel
+
+    newcomer("tasks")
+    write_pairs(data_copy / "pairs.csv")
+    run_dir = tiny.copy(tmp_path / "runs" / "new", "corpus", "analysis", "tokenizer", "shards", "pretrain")
+    settings = [
+        f"data_dir={data_copy}", "features={pairs: {task: newcomer, train: pairs.csv, dev_share: 0.3, max_length: 32}}",
+        "finetune={pairs: {plan: {epochs: 2}}}", "publish={pairs: {source: pairs}}",
+    ]  # fmt: skip
+    arguments = [part for setting in settings for part in ("--set", setting)]
+    assert kobert("run", tiny.recipe, "--run-dir", run_dir, *arguments).code == 0
+    folder = run_dir / "publish" / "pairs"
+    (alone,) = [
+        json.loads(line) for line in kobert("predict", folder, "몇 점인가?\t3점이다.", "--json").out.splitlines()
+    ]
+    assert alone.keys() == {"text", "text_pair", "score"}
+    (data_copy / "new.csv").write_text("query,reply\n몇 점인가?,3점이다.\n", encoding="utf-8")
+    (row,) = [
+        json.loads(line) for line in kobert("predict", folder, "--in", data_copy / "new.csv", "--json").out.splitlines()
+    ]
+    assert row == {"row": 1} | alone
+    scores = kobert("evaluate", folder, data_copy / "pairs.csv", "--json").json["clean"]["scores"]
+    assert scores.keys() == {"spearman"}
+    served = ServedModel("pairs", str(folder))
+    assert served.paired and "/v1/classify" in served.endpoints
+    assert served.predict([{"text": "몇 점인가?", "text_pair": "3점이다.", "label": 0}]) == [alone]
 
 
 def test_a_new_objective_and_architecture_give_a_loss_near_that_of_guessing(newcomer, tiny) -> None:
