@@ -63,15 +63,16 @@ def refuse_existing(path: Path, option: str) -> None:
         raise UserError(f"{option} {path} exists already and is not overwritten; choose another name")
 
 
-def did_you_mean(given: str, allowed: Iterable[str]) -> str:
-    """The end of an error message about an unknown name: the nearest allowed name, if one is close, and all of them."""
+def did_you_mean(given: str, allowed: Iterable[str], what: str = "allowed") -> str:
+    """The end of an error message about an unknown name: the nearest allowed name, if one is close, and all of them.
+    `what` they are: allowed, or found in a file."""
     names = sorted(allowed)
     # only the beginning of the given text is compared: difflib takes quadratic time
     close = difflib.get_close_matches(given[:MAX_NAME_LENGTH], names, n=1, cutoff=0.6)
     guess = f" - did you mean '{close[0]}'?" if close else ""
     shown = ", ".join(name[:MAX_NAME_LENGTH] for name in names[:MAX_NAMES])
     more = f" and {len(names) - MAX_NAMES:,} more" if len(names) > MAX_NAMES else ""
-    return f"{guess} (allowed: {shown or 'nothing'}{more})"
+    return f"{guess} ({what}: {shown or 'nothing'}{more})"
 
 
 NO_SPACE = {

@@ -38,7 +38,7 @@ def _find_column(first: Row, field: RowField, task: str, by: str) -> str | None:
         by += "; the first line of the file must hold the names of the columns, so add one if yours has none"
     if field.column:
         if not has_column(first.cells, field.column):
-            guess = did_you_mean(field.column, flat_cells(first.cells)).replace("allowed", "found")
+            guess = did_you_mean(field.column, flat_cells(first.cells), "found")
             or_none = ", or set id to null for the numbers of the rows" if field.name == "id" else ""
             raise UserError(f"{path}: there is no column '{field.column}'{guess}; name the column {by}{or_none}")
         return field.column
@@ -74,8 +74,7 @@ def cell(row: Row, column: str) -> Any:
         return row.cells[column]
     values = flat_cells(row.cells)
     if column not in values:
-        guess = did_you_mean(column, values).replace("allowed", "found")
-        raise UnreadableInput("missing_key", f"there is no '{column}'{guess}")
+        raise UnreadableInput("missing_key", f"there is no '{column}'{did_you_mean(column, values, 'found')}")
     return values[column]
 
 

@@ -109,7 +109,7 @@ def _header(
         )
     for column, advice in columns.items():
         if column not in names:
-            guess = did_you_mean(column, names).replace("allowed", "found")
+            guess = did_you_mean(column, names, "found")
             raise UnreadableInput("columns", f"{path}: there is no column '{column}' in its first line{guess}{advice}")
     return names
 
@@ -122,17 +122,10 @@ def _row(path: Path, record: Record, index: int, header: list[str], quoted: bool
     location = Location(path, "line", line, note)
     if len(cells) in (0, len(header)):
         return Row(dict(zip(header, cells, strict=True)), location, index) if cells else None
-    hint = "" if quoted else _quote_hint(cells)
+    # as spreadsheets write a cell with a line break
+    hint = "" if quoted or len(cells) > len(header) else "; here no cell goes over several lines, as it may in a .csv"
     problem = f"{len(cells)} columns, {len(header)} were expected, as in the first line{hint}"
     return UnreadableInput("columns", problem, location)
-
-
-def _quote_hint(cells: list[str]) -> str:
-    """What to do where quotes are ordinary characters and a cell begins with one that it does not close: spreadsheet
-    programs quote a cell with a line break."""
-    if not any(cell.startswith('"') and (cell == '"' or not cell.endswith('"')) for cell in cells):
-        return ""
-    return "; in this type of file a cell in quotes cannot go over several lines, save the table as CSV UTF-8"
 
 
 def _plain(lines: Iterator[str], delimiter: str) -> Iterator[Record]:

@@ -8,35 +8,22 @@ from kobert_pipeline.files import parse_json
 
 COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 """Suffixes of files that are decompressed while they are read."""
+AS_TEXT = "save it as text (a spreadsheet as CSV UTF-8)"
 FORMATS = (
     (b"%PDF-", "pdf", "a PDF file; convert it to text first (pdftotext FILE)"),
-    (
-        b"PK\x03\x04",
-        "office_file",
-        "a zip archive, as docx, xlsx, pptx and hwpx files are; save it as text (a spreadsheet as CSV UTF-8), or "
-        "unpack it",
-    ),
-    (
-        b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1",
-        "office_file",
-        "an office file (hwp, doc, xls or ppt); save it as text (a spreadsheet as CSV UTF-8)",
-    ),
-    (b"HWP Document File", "office_file", "an office file (hwp); save it as text first"),
-    (b"{\\rtf", "office_file", "an office file (rtf); save it as text first"),
-    (
-        b"\x1f\x8b\x08",
-        "compressed",
-        "compressed by gzip, which its name does not say; rename it so that it ends in .gz",
-    ),
-    (b"BZh", "compressed", "compressed by bzip2, which its name does not say; rename it so that it ends in .bz2"),
-    (b"\xfd7zXZ\x00", "compressed", "compressed by xz, which its name does not say; rename it so that it ends in .xz"),
-    (
-        b"\x28\xb5\x2f\xfd",
-        "compressed",
-        "compressed by zstd, which its name does not say; rename it so that it ends in .zst",
-    ),
+    (b"PK\x03\x04", "office_file", f"a zip archive, as docx, xlsx, pptx and hwpx files are; {AS_TEXT}, or unpack it"),
+    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "office_file", f"an office file (hwp, doc, xls or ppt); {AS_TEXT}"),
+    (b"HWP Document File", "office_file", f"an office file (hwp); {AS_TEXT}"),
+    (b"{\\rtf", "office_file", f"an office file (rtf); {AS_TEXT}"),
     (b"PAR1", "parquet", "a Parquet file; read it by the reader parquet"),
-)
+    *(
+        (magic, "compressed", f"compressed by {tool}, which its name does not say; rename it so that it ends in {end}")
+        for magic, tool, end in (
+            (b"\x1f\x8b\x08", "gzip", ".gz"), (b"BZh", "bzip2", ".bz2"), (b"\xfd7zXZ\x00", "xz", ".xz"),
+            (b"\x28\xb5\x2f\xfd", "zstd", ".zst"),
+        )
+    ),
+)  # fmt: skip
 """First bytes; the reason that is counted when the file is skipped; what the file is and what to do about it."""
 
 BREAKING = (

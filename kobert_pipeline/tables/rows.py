@@ -117,7 +117,7 @@ def read_parquet(path: Path, columns: Mapping[str, str] = MappingProxyType({})) 
         file = pyarrow.parquet.ParquetFile(path)
         for column, advice in columns.items():
             if column not in file.schema_arrow.names:
-                guess = did_you_mean(column, file.schema_arrow.names).replace("allowed", "found")
+                guess = did_you_mean(column, file.schema_arrow.names, "found")
                 raise UnreadableInput("columns", f"{path}: there is no column '{column}'{guess}{advice}")
         for batch in file.iter_batches(batch_size=10_000, columns=list(columns) or None):
             for cells in _batch_cells(batch):

@@ -46,7 +46,7 @@ FILES = [
     ("a.tsv", "text,label\n가,0\n", "columns", "commas and no tabs"),
     ("a.tsv", "text\tlabel\n가\t0\n나\n", "columns", "line 3: 1 columns, 2 were expected"),
     ("a.tsv", 'text\tlabel\n가\t0\n"나"\n', "columns", "as in the first line"),
-    ("a.txt", 'text\tlabel\n가\t0\n"나\n', "columns", "cannot go over several lines, save"),
+    ("a.txt", 'text\tlabel\n가\t0\n"나\n', "columns", "here no cell goes over several lines"),
     ("a.csv", "text,label\n가,0\n나,다,1\n", "columns", "line 3: 3 columns"),
     ("a.csv", "text;label\n가;0\n나;다;1\n", "columns", "line 3: 3 columns"),
     ("a.csv", 'text,label\n"가\n나",0\n다,1,2\n', "columns", "line 4 (row 2 below the first): 3 columns"),

@@ -69,7 +69,7 @@ class HubDataset(Reader):
     def _document(self, row: Row) -> Document:
         for column in filter(None, (self.text, self.id)):
             if column not in row.cells:
-                guess = did_you_mean(column, row.cells).replace("allowed", "found")
+                guess = did_you_mean(column, row.cells, "found")
                 raise UnreadableInput("columns", f"there is no column '{column}'{guess}")
         identity = row.cells[self.id] if self.id else None
         document_id = f"{self.path}#{row.index}" if identity is None else str(identity)

@@ -65,7 +65,7 @@ def follow(content: Any, keys: str, place: str) -> Iterator[Any]:
     elif isinstance(content, dict) and key in content:
         yield from follow(content[key], rest, place)
     elif isinstance(content, dict):
-        guess = did_you_mean(key, content).replace("allowed", "found")
+        guess = did_you_mean(key, content, "found")
         raise UnreadableInput("missing_key", f"{place}: there is no key '{key}'{guess}")
     else:
         raise UnreadableInput(

@@ -41,7 +41,7 @@ class JsonLines(Reader):
         for key in filter(None, (self.text, self.id)):
             if key not in row.cells:
                 hint = "set id: null to number the documents" if key == self.id else "set the source's option text"
-                guess = did_you_mean(key, row.cells).replace("allowed", "found")
+                guess = did_you_mean(key, row.cells, "found")
                 raise UnreadableInput("missing_key", f"there is no key '{key}'{guess}; {hint}")
         identity = None if self.id is None else row.cells[self.id]
         name = row.location.path.name
