@@ -60,34 +60,37 @@ def test_without_arguments_the_commands_are_listed_on_their_own_lines(kobert) ->
         assert any(line.split()[:1] == [name] for line in listing.splitlines()), f"{name} is not listed"
 
 
-WRONG_COMMAND_LINE_IS_REFUSED_ROWS = [
-    (["nothing"], "nothing"),
-    (["run"], "RECIPE"),
-    (["run", "tiny", "--colour"], "--colour"),
-    (["run", "tiny", "--until", "pretrian"], "did you mean 'pretrain'"),
-    (["run", "tiny", "--redo", "pretrian"], "did you mean 'pretrain'"),
-    (["corpus", "tiny", "--redo", "corpus"], "here --redo takes no name"),
-    (["run", "tiny", "--num-workers", "0"], "num-workers"),
-    (["list", "objectivs"], "did you mean 'objectives'"),
-    (["explain", "brt"], "did you mean 'bert'"),
-    (["explain", "pretrain.pln"], "did you mean 'plan'"),
-    (["explain", "pretrain.plan.seed.x"], "has no option 'x'"),
-    (["explain", "learning_rate"], "explain one of them: pretrain.plan.learning_rate, finetune.plan.learning_rate"),
-    (["explain", "answer_priors"], "explain one of them: tasks.korquad, tasks.mrc, tasks.span"),
-    (["check", "tiny", "--set", "pretrain.total_tokens=many"], "input should be a valid integer, not 'many'"),
-    (["compare", "gone"], "gone"),
-    (["predict", "gone", "글"], "gone"),
-    (["predict", "gone", "글", " "], "text 2 is empty"),
-    (["predict", "gone", "--in", "a.txt", "--in", "b.txt"], "--in is given 2 times, but one file is read at a time"),
-    (["tokenize", "gone", "글"], "gone"),
-]
-
-
-def test_wrong_command_line_is_refused_in_one_sentence(kobert) -> None:
-    for arguments, said in WRONG_COMMAND_LINE_IS_REFUSED_ROWS:
-        result = kobert(*arguments)
-        assert said in result.complaint
-        assert len(result.err.splitlines()) == 1
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["nothing"], "nothing"),
+        (["run"], "RECIPE"),
+        (["run", "tiny", "--colour"], "--colour"),
+        (["run", "tiny", "--until", "pretrian"], "did you mean 'pretrain'"),
+        (["run", "tiny", "--redo", "pretrian"], "did you mean 'pretrain'"),
+        (["corpus", "tiny", "--redo", "corpus"], "here --redo takes no name"),
+        (["run", "tiny", "--num-workers", "0"], "num-workers"),
+        (["list", "objectivs"], "did you mean 'objectives'"),
+        (["explain", "brt"], "did you mean 'bert'"),
+        (["explain", "pretrain.pln"], "did you mean 'plan'"),
+        (["explain", "pretrain.plan.seed.x"], "has no option 'x'"),
+        (["explain", "learning_rate"], "explain one of them: pretrain.plan.learning_rate, finetune.plan.learning_rate"),
+        (["explain", "answer_priors"], "explain one of them: tasks.korquad, tasks.mrc, tasks.span"),
+        (["check", "tiny", "--set", "pretrain.total_tokens=many"], "input should be a valid integer, not 'many'"),
+        (["compare", "gone"], "gone"),
+        (["predict", "gone", "글"], "gone"),
+        (["predict", "gone", "글", " "], "text 2 is empty"),
+        (
+            ["predict", "gone", "--in", "a.txt", "--in", "b.txt"],
+            "--in is given 2 times, but one file is read at a time",
+        ),
+        (["tokenize", "gone", "글"], "gone"),
+    ],
+)
+def test_wrong_command_line_is_refused_in_one_sentence(arguments: Any, said: Any, kobert) -> None:
+    result = kobert(*arguments)
+    assert said in result.complaint
+    assert len(result.err.splitlines()) == 1
 
 
 def test_exit_status_and_stderr_are_those_of_a_real_process(kobert_process, tmp_path) -> None:
@@ -311,21 +314,21 @@ def test_explain_shows_a_stage_with_type_default_and_help_of_every_option(kobert
             assert name in shown
 
 
-EXPLAIN_FOLLOWS_DOTS_INTO_OPTIONS_ROWS = [
-    ("pretrain.plan", "pretrain.plan", ["learning_rate", "max_minutes"]),
-    ("corpus.filters.min_hangul", "corpus.filters.min_hangul", ["min_hangul"]),
-    ("pretrain.objective", "pretrain.objective: one of the objectives", ["mlm_nsp"]),
-    ("subwords", "family subwords", ["bpe", "unigram", "wordpiece"]),
-    ("tasks.nsmc", "nsmc (tasks)", ["name"]),
-    ("synthesize", "features.synthesize", ["questions", "per_context"]),
-]
-
-
-def test_explain_follows_dots_into_options_and_families(kobert) -> None:
-    for name, title, rows in EXPLAIN_FOLLOWS_DOTS_INTO_OPTIONS_ROWS:
-        found = kobert("explain", name, "--json").json
-        assert found["title"] == title
-        assert set(rows) <= {row[0] for row in found["options"]}
+@pytest.mark.parametrize(
+    ("name", "title", "rows"),
+    [
+        ("pretrain.plan", "pretrain.plan", ["learning_rate", "max_minutes"]),
+        ("corpus.filters.min_hangul", "corpus.filters.min_hangul", ["min_hangul"]),
+        ("pretrain.objective", "pretrain.objective: one of the objectives", ["mlm_nsp"]),
+        ("subwords", "family subwords", ["bpe", "unigram", "wordpiece"]),
+        ("tasks.nsmc", "nsmc (tasks)", ["name"]),
+        ("synthesize", "features.synthesize", ["questions", "per_context"]),
+    ],
+)
+def test_explain_follows_dots_into_options_and_families(name: Any, title: Any, rows: Any, kobert) -> None:
+    found = kobert("explain", name, "--json").json
+    assert found["title"] == title
+    assert set(rows) <= {row[0] for row in found["options"]}
 
 
 def test_explain_shows_an_option_beside_the_stages(kobert) -> None:
@@ -664,16 +667,19 @@ def test_predict_fills_masks(tiny, kobert) -> None:
     assert [len(mask) for mask in found["masks"]] == [3, 3]
 
 
-def test_predict_refuses_the_wrong_kind_of_checkpoint(tiny, kobert) -> None:
-    for checkpoint, arguments, said in [
+@pytest.mark.parametrize(
+    ("checkpoint", "arguments", "said"),
+    [
         ("publish/nsmc", ["글", "--question", "무엇?"], "does not answer questions"),
         ("publish/korquad", ["글"], "--question"),
         ("publish/mlm", ["글"], "[MASK]"),
         ("tokenizer", ["글"], "not a published checkpoint"),
         ("pretrain/model", ["글"], "not a published checkpoint"),
         (".", ["글"], "not a published checkpoint"),
-    ]:
-        assert said in kobert("predict", tiny.run_dir / checkpoint, *arguments).complaint, (checkpoint, arguments, said)
+    ],
+)
+def test_predict_refuses_the_wrong_kind_of_checkpoint(checkpoint: Any, arguments: Any, said: Any, tiny, kobert) -> None:
+    assert said in kobert("predict", tiny.run_dir / checkpoint, *arguments).complaint, (checkpoint, arguments, said)
 
 
 def test_top_k_above_the_vocabulary_size_does_not_crash(tiny, kobert) -> None:

@@ -2,7 +2,9 @@
 
 import time
 import unicodedata
+from typing import Any
 
+import pytest
 from front_end import PROPERTY, any_text
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -54,46 +56,46 @@ def test_a_clean_text_is_nfc_without_control_characters_and_with_tidy_white_spac
     assert all(line and line == line.strip() and "  " not in line for line in cleaned.split("\n")) or cleaned == ""
 
 
-WHAT_IS_KEPT_AND_WHAT_GOES_ROWS = [
-    ("ㅋㅋㅋ ㅠㅠ", "ㅋㅋㅋ ㅠㅠ"),
-    ("제목\x0b본문 이어짐\x0c다음 쪽", "제목\n본문 이어짐\n다음 쪽"),
-    ("👨‍👩‍👧‍👦❤️🇰🇷", "👨‍👩‍👧‍👦❤️🇰🇷"),
-    ("Ａ１① ㎏", "Ａ１① ㎏"),
-    (unicodedata.normalize("NFD", "했다 갔다"), "했다 갔다"),
-    ("가\x00나\x07다\x7f라\x9f", "가나다라"),
-    ("가\u200b나\u2060다\ufeff라\u00ad마", "가나다라마"),
-    ("가\ud800나\udfff", "가나"),
-    (" 가\t\t나 \u3000\xa0다 ", "가 나 다"),
-    ("가\r\n나\r다\u2028라\u2029마\x85바", "가\n나\n다\n라\n마\n바"),
-    ("\n\n가 \n \n\n 나\n", "가\n나"),
-    ("&lt;b&gt; &quot;가&quot; &#44032; &#xac01; &amp;", '<b> "가" 가 각 &'),
-    ("A&B; R&D &없음; &nosuch;", "A&B; R&D &없음; &nosuch;"),
-    ("", ""),
-]
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("ㅋㅋㅋ ㅠㅠ", "ㅋㅋㅋ ㅠㅠ"),
+        ("제목\x0b본문 이어짐\x0c다음 쪽", "제목\n본문 이어짐\n다음 쪽"),
+        ("👨‍👩‍👧‍👦❤️🇰🇷", "👨‍👩‍👧‍👦❤️🇰🇷"),
+        ("Ａ１① ㎏", "Ａ１① ㎏"),
+        (unicodedata.normalize("NFD", "했다 갔다"), "했다 갔다"),
+        ("가\x00나\x07다\x7f라\x9f", "가나다라"),
+        ("가\u200b나\u2060다\ufeff라\u00ad마", "가나다라마"),
+        ("가\ud800나\udfff", "가나"),
+        (" 가\t\t나 \u3000\xa0다 ", "가 나 다"),
+        ("가\r\n나\r다\u2028라\u2029마\x85바", "가\n나\n다\n라\n마\n바"),
+        ("\n\n가 \n \n\n 나\n", "가\n나"),
+        ("&lt;b&gt; &quot;가&quot; &#44032; &#xac01; &amp;", '<b> "가" 가 각 &'),
+        ("A&B; R&D &없음; &nosuch;", "A&B; R&D &없음; &nosuch;"),
+        ("", ""),
+    ],
+)
+def test_what_is_kept_and_what_goes(text: Any, wanted: Any):
+    assert clean(text) == wanted
 
 
-def test_what_is_kept_and_what_goes():
-    for text, wanted in WHAT_IS_KEPT_AND_WHAT_GOES_ROWS:
-        assert clean(text) == wanted
-
-
-A_DROPPED_DOCUMENT_HAS_ITS_ROWS = [
-    ("가" * 9, "short"),
-    ("", "short"),
-    ("가" * 10, None),
-    ("a" * 10, "not_korean"),
-    ("1234567890", "not_korean"),
-    ("가나" + "a" * 8, None),
-    ("가" + "a" * 9, "not_korean"),
-    ("ㅋㅋㅋㅋㅋㅋㅋㅋㅋㅋ", None),
-    ("ᄒᆞᆫ글ᄒᆞᆫ글ᄒᆞᆫ글", None),
-    ("大韓民國 臨時政府 憲法", "not_korean"),
-]
-
-
-def test_a_dropped_document_has_its_reason():
-    for text, reason in A_DROPPED_DOCUMENT_HAS_ITS_ROWS:
-        assert reason_to_drop(Document("1", "s", text), FilterOptions(min_characters=10, min_hangul=0.2)) == reason
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("가" * 9, "short"),
+        ("", "short"),
+        ("가" * 10, None),
+        ("a" * 10, "not_korean"),
+        ("1234567890", "not_korean"),
+        ("가나" + "a" * 8, None),
+        ("가" + "a" * 9, "not_korean"),
+        ("ㅋㅋㅋㅋㅋㅋㅋㅋㅋㅋ", None),
+        ("ᄒᆞᆫ글ᄒᆞᆫ글ᄒᆞᆫ글", None),
+        ("大韓民國 臨時政府 憲法", "not_korean"),
+    ],
+)
+def test_a_dropped_document_has_its_reason(text: Any, reason: Any):
+    assert reason_to_drop(Document("1", "s", text), FilterOptions(min_characters=10, min_hangul=0.2)) == reason
 
 
 @PROPERTY
@@ -102,9 +104,9 @@ def test_the_hangul_share_is_a_share(text):
     assert all(0 <= share <= 1 for share in shares(text))
 
 
-def test_the_hangul_share_counts_letters_only():
-    for text, share in [("", 0), ("123 !", 0), ("가a", 0.5), ("가 나.", 1), ("abc", 0)]:
-        assert shares(text)[0] == share
+@pytest.mark.parametrize(("text", "share"), [("", 0), ("123 !", 0), ("가a", 0.5), ("가 나.", 1), ("abc", 0)])
+def test_the_hangul_share_counts_letters_only(text: Any, share: Any):
+    assert shares(text)[0] == share
 
 
 HOSTILE = {
@@ -147,11 +149,14 @@ def test_of_endless_combining_marks_the_first_stay():
     assert cleaned == unicodedata.normalize("NFC", "e" + "\u0301\u0327" * 15) + "가"
 
 
-def test_runs_are_as_long_as_allowed():
-    for limit, expected in (
+@pytest.mark.parametrize(
+    ("limit", "expected"),
+    (
         (1, "ㅋ! 가나 11"),
         (2, "ㅋㅋ!! 가나 11"),
         (3, "ㅋㅋㅋ!! 가나 11"),
         (9, "ㅋㅋㅋㅋ!! 가나 11"),
-    ):
-        assert clean("ㅋㅋㅋㅋ!! 가나 11", CleaningOptions(max_repeats=limit)) == expected
+    ),
+)
+def test_runs_are_as_long_as_allowed(limit: Any, expected: Any):
+    assert clean("ㅋㅋㅋㅋ!! 가나 11", CleaningOptions(max_repeats=limit)) == expected

@@ -1,6 +1,9 @@
 """The fast search finds exactly the contamination that a plain set of all runs finds."""
 
+from typing import Any
+
 import numpy as np
+import pytest
 from front_end import PROPERTY
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
@@ -63,25 +66,6 @@ def test_a_planted_run_is_found_anywhere_and_however_spaced(data, text, blanks):
 LETTERS = "".join(map(chr, range(0xAC00, 0xAC00 + 100)))
 
 
-THE_BORDERS_OF_THE_RULE_ROWS = [
-    (LETTERS, "앞" + LETTERS[40:70] + "뒤", True),
-    (LETTERS, "앞" + LETTERS[40:69] + "뒤", False),
-    (LETTERS[:29], LETTERS[:29], True),
-    (LETTERS[:10], LETTERS[:10], True),
-    (LETTERS[:9], LETTERS[:9], False),
-    (LETTERS[:9] + "!!!", LETTERS[:9] + "!!!", False),
-    (LETTERS[:12], "앞 " + LETTERS[:12], True),
-    (LETTERS[:10], LETTERS[20:60] + LETTERS[:10] + "뒤", True),
-    (LETTERS[:29], "앞" + LETTERS[:28] + "뒤", False),
-    (LETTERS[:9] + "!", "앞" + LETTERS[:9] + "!뒤", False),
-    ("ㅋ" * 12, "웃기다 ㅋㅋㅋㅋㅋㅋㅋㅋㅋㅋㅋㅋㅋㅋ", False),
-    ("ㅋㅎ" * 6, "ㅋㅎ" * 6, False),
-    ("정말 ㅋㅋㅋㅋㅋㅋㅋㅋ", "앞 정말ㅋㅋㅋㅋㅋㅋㅋㅋ", True),
-    ("가 나 다 라 마 바 사 아 자 차", "가나다라 마바사아자차", True),
-    ("ㅋ" * 30, "ㅋ" * 200, True),
-]
-
-
 @PROPERTY
 @given(
     data=st.data(),
@@ -115,9 +99,28 @@ def test_a_long_document_is_searched_in_blocks(monkeypatch):
         assert EvaluationTexts([text]).contaminated_lines(lines) == expected
 
 
-def test_the_borders_of_the_rule():
-    for evaluation, paragraph, held in THE_BORDERS_OF_THE_RULE_ROWS:
-        assert EvaluationTexts([evaluation]).overlaps(paragraph) is held
+@pytest.mark.parametrize(
+    ("evaluation", "paragraph", "held"),
+    [
+        (LETTERS, "앞" + LETTERS[40:70] + "뒤", True),
+        (LETTERS, "앞" + LETTERS[40:69] + "뒤", False),
+        (LETTERS[:29], LETTERS[:29], True),
+        (LETTERS[:10], LETTERS[:10], True),
+        (LETTERS[:9], LETTERS[:9], False),
+        (LETTERS[:9] + "!!!", LETTERS[:9] + "!!!", False),
+        (LETTERS[:12], "앞 " + LETTERS[:12], True),
+        (LETTERS[:10], LETTERS[20:60] + LETTERS[:10] + "뒤", True),
+        (LETTERS[:29], "앞" + LETTERS[:28] + "뒤", False),
+        (LETTERS[:9] + "!", "앞" + LETTERS[:9] + "!뒤", False),
+        ("ㅋ" * 12, "웃기다 ㅋㅋㅋㅋㅋㅋㅋㅋㅋㅋㅋㅋㅋㅋ", False),
+        ("ㅋㅎ" * 6, "ㅋㅎ" * 6, False),
+        ("정말 ㅋㅋㅋㅋㅋㅋㅋㅋ", "앞 정말ㅋㅋㅋㅋㅋㅋㅋㅋ", True),
+        ("가 나 다 라 마 바 사 아 자 차", "가나다라 마바사아자차", True),
+        ("ㅋ" * 30, "ㅋ" * 200, True),
+    ],
+)
+def test_the_borders_of_the_rule(evaluation: Any, paragraph: Any, held: Any):
+    assert EvaluationTexts([evaluation]).overlaps(paragraph) is held
 
 
 def test_nothing_is_contaminated_without_an_evaluation_set():

@@ -4,6 +4,7 @@ import gzip
 import json
 import random
 import sys
+from typing import Any
 
 import pyarrow
 import pyarrow.parquet
@@ -211,16 +212,16 @@ def test_files_of_the_same_name_have_ids_and_sources_of_their_own(tmp_path):
         assert len(list(documents_from(out, ["2024년/보고서.txt"]))) == 2
 
 
-def test_a_file_of_blank_lines_is_as_good_as_empty(tmp_path):
-    for name in ("text", "jsonl"):
-        (tmp_path / f"blank.{name}").write_text("\n  \n\r\n\t\n", encoding="utf-8")
-        reader = Reader.choose({"name": name, "path": f"blank.{name}"})
-        with pytest.raises(UnreadableInput, match=r"has only blank lines.*on_error: skip"):
-            list(reader.read_files([tmp_path / f"blank.{name}"], Skipped()))
-        skipped = Skipped()
-        reader = reader.model_copy(update={"on_error": "skip"})
-        assert not list(reader.read_files([tmp_path / f"blank.{name}"], skipped))
-        assert skipped.counts == {"files_skipped": 1, "files_skipped_empty": 1}
+@pytest.mark.parametrize("name", ("text", "jsonl"))
+def test_a_file_of_blank_lines_is_as_good_as_empty(name: Any, tmp_path):
+    (tmp_path / f"blank.{name}").write_text("\n  \n\r\n\t\n", encoding="utf-8")
+    reader = Reader.choose({"name": name, "path": f"blank.{name}"})
+    with pytest.raises(UnreadableInput, match=r"has only blank lines.*on_error: skip"):
+        list(reader.read_files([tmp_path / f"blank.{name}"], Skipped()))
+    skipped = Skipped()
+    reader = reader.model_copy(update={"on_error": "skip"})
+    assert not list(reader.read_files([tmp_path / f"blank.{name}"], skipped))
+    assert skipped.counts == {"files_skipped": 1, "files_skipped_empty": 1}
 
 
 def test_files_of_keys_and_columns_are_not_read_as_text(tmp_path):

@@ -6,6 +6,7 @@ import resource
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import zstandard
@@ -104,16 +105,16 @@ def test_a_dropped_document_is_counted_and_kept_out_of_evaluation_sets(tmp_path,
     assert "max_document_bytes" in kobert("corpus", tmp_path / "r.yaml", "--run-dir", tmp_path / "y").complaint
 
 
-def test_a_header_of_sixty_thousand_columns_costs_no_square_and_no_page_of_names(tmp_path) -> None:
-    for columns in (60_000, 60_001):
-        names = [f"c{i}" for i in range(columns)]
-        (tmp_path / "a.csv").write_text(",".join(names) + "\n" + ",".join(names) + "\n", encoding="utf-8")
-        began = time.process_time()
-        assert len(list(Csv(path="a.csv", text="c59999").read(tmp_path))) == 1
-        assert time.process_time() - began < 20  # it took minutes
-        with pytest.raises(UserError, match="there is no column 'text'") as raised:
-            list(Csv(path="a.csv").read(tmp_path))
-        assert len(str(raised.value)) < 2000
+@pytest.mark.parametrize("columns", (60_000, 60_001))
+def test_a_header_of_sixty_thousand_columns_costs_no_square_and_no_page_of_names(columns: Any, tmp_path) -> None:
+    names = [f"c{i}" for i in range(columns)]
+    (tmp_path / "a.csv").write_text(",".join(names) + "\n" + ",".join(names) + "\n", encoding="utf-8")
+    began = time.process_time()
+    assert len(list(Csv(path="a.csv", text="c59999").read(tmp_path))) == 1
+    assert time.process_time() - began < 20  # it took minutes
+    with pytest.raises(UserError, match="there is no column 'text'") as raised:
+        list(Csv(path="a.csv").read(tmp_path))
+    assert len(str(raised.value)) < 2000
 
 
 NEVER_CLOSED = {

@@ -3,6 +3,7 @@
 import random
 import re
 import time
+from typing import Any
 
 import pytest
 from front_end import CORPORA, PROPERTY, any_text
@@ -19,20 +20,20 @@ from kobert_pipeline.corpus.stage import run
 TEXT = "안녕하세요. 영화가 정말 재미있었습니다!"
 
 
-TEXT_READ_IN_A_WRONG_ROWS = [
-    (TEXT, "utf-8", "latin-1"),
-    (TEXT, "cp949", "latin-1"),
-    (TEXT, "cp949", "cp1252"),
-    ("배우 연기 좋다", "utf-8", "cp1252"),
-    ("배우 감동 최고", "utf-8", "cp949"),
-]
-
-
-def test_text_read_in_a_wrong_encoding_is_put_right():
-    for text, right, wrong in TEXT_READ_IN_A_WRONG_ROWS:
-        misread = text.encode(right).decode(wrong)
-        assert misread != text
-        assert repair(misread) == (text, 1, 0)
+@pytest.mark.parametrize(
+    ("text", "right", "wrong"),
+    [
+        (TEXT, "utf-8", "latin-1"),
+        (TEXT, "cp949", "latin-1"),
+        (TEXT, "cp949", "cp1252"),
+        ("배우 연기 좋다", "utf-8", "cp1252"),
+        ("배우 감동 최고", "utf-8", "cp949"),
+    ],
+)
+def test_text_read_in_a_wrong_encoding_is_put_right(text: Any, right: Any, wrong: Any):
+    misread = text.encode(right).decode(wrong)
+    assert misread != text
+    assert repair(misread) == (text, 1, 0)
 
 
 def test_only_the_misread_paragraphs_are_touched():
@@ -40,29 +41,29 @@ def test_only_the_misread_paragraphs_are_touched():
     assert repair(f"앞 문단\n{wrong}\n뒤 문단") == (f"앞 문단\n{TEXT}\n뒤 문단", 1, 0)
 
 
-def test_what_cannot_be_put_right_is_dropped_by_the_paragraph():
-    for lost in ["잃은 \ufffd 글자", "¾È³çÇÏ¼¼¿äÀ", "ì•ˆë…•í•˜ì„¸ìš"]:
-        text, _, dropped = repair(f"앞 문단\n{lost}\n뒤 문단")
-        assert (text, dropped) == ("앞 문단\n뒤 문단", 1), lost
+@pytest.mark.parametrize("lost", ["잃은 \ufffd 글자", "¾È³çÇÏ¼¼¿äÀ", "ì•ˆë…•í•˜ì„¸ìš"])
+def test_what_cannot_be_put_right_is_dropped_by_the_paragraph(lost: Any):
+    text, _, dropped = repair(f"앞 문단\n{lost}\n뒤 문단")
+    assert (text, dropped) == ("앞 문단\n뒤 문단", 1), lost
 
 
-SOUND_TEXT_STAYS_AS_IT_IS_ROWS = [
-    "그래서…… 말이다.",
-    "――그렇군요――",
-    "····",
-    "“인용‘안’”",
-    "café déjà vu, Müller",
-    "£€¥©®",
-    "大韓民國",
-    "ㅋㅋㅋ😀",
-    "ﾊﾝｶｸ",
-    "±°²³",
-]
-
-
-def test_undamaged_text_stays_as_it_is():
-    for text in SOUND_TEXT_STAYS_AS_IT_IS_ROWS:
-        assert repair(text) == (text, 0, 0)
+@pytest.mark.parametrize(
+    "text",
+    [
+        "그래서…… 말이다.",
+        "――그렇군요――",
+        "····",
+        "“인용‘안’”",
+        "café déjà vu, Müller",
+        "£€¥©®",
+        "大韓民國",
+        "ㅋㅋㅋ😀",
+        "ﾊﾝｶｸ",
+        "±°²³",
+    ],
+)
+def test_undamaged_text_stays_as_it_is(text: Any):
+    assert repair(text) == (text, 0, 0)
 
 
 def test_bundled_documents_stay_as_they_are():
@@ -77,45 +78,45 @@ def test_no_mark_of_a_lost_character_is_passed_on(text):
     assert "\ufffd" not in repair(text)[0]
 
 
-WHAT_IDENTIFIES_A_PERSON_IS_ROWS = [
-    ("연락은 hong.gil-dong@example.co.kr로", "email", "연락은 user@example.com로"),
-    ("@멘션은 그대로", "email", None),
-    ("전화 010-1234-5678번", "phone", "전화 000-0000-0000번"),
-    ("(02)345-6789, 031.123.4567", "phone", "(00)000-0000, 000.000.0000"),
-    ("+82 10-1234-5678", "phone", "+00 00-0000-0000"),
-    ("010 - 1234 - 5678, 010 . 1234 . 5678", "phone", "000 - 0000 - 0000, 000 . 0000 . 0000"),
-    ("전화는 ０１０－１２３４－５６７８, 010–1234–5678", "phone", "전화는 000-0000-0000, 000-0000-0000"),
-    ("2024-1234-5678호, 110-123-456789", "phone", None),
-    ("대표 1588-1234, 1899.1234, 무료 080-123-4567", "phone", "대표 0000-0000, 0000.0000, 무료 000-000-0000"),
-    ("1588-2100으로", "phone", "0000-0000으로"),
-    ("임진왜란(1592-1598), 1588-1592년, 1800-2000년, 1588 1234, 1588-1234-5", "phone", None),
-    ("기원전 1800-1650년, 기원전 약 1600–1500 무렵, 1644-1911년, 1600-1850 年", "phone", None),
-    ("KBC 1588-1234, BC 1588-4000, BC 1588-1234", "phone", "KBC 0000-0000, BC 0000-0000, BC 0000-0000"),
-    ("1588-3000 년중무휴, 1588-1900년중무휴", "phone", "0000-0000 년중무휴, 0000-0000년중무휴"),
-    ("1588-9999 년, 1588-1234년", "phone", "0000-0000 년, 0000-0000년"),
-    ("부품 010-2000-3000X와 010-2000-3000X", "phone", None),
-    ("010-2000-3000FAX", "phone", "000-0000-0000FAX"),
-    ("주민번호 9001011234568입니다", "resident_number", "주민번호 0000000000000입니다"),
-    ("ISBN 9788901234567, 9013011234568, 90010112345680, 900101123456", "resident_number", None),
-    ("주민번호 900101-1234567", "resident_number", "주민번호 000000-0000000"),
-    ("991332-1234567 (13월 32일)", "resident_number", None),
-    ("900101-9234567", "resident_number", None),
-    ("900101 - 1234567", "resident_number", "000000 - 0000000"),
-    ("카드 4111-1111-1111-1111", "card", "카드 0000-0000-0000-0000"),
-    ("카드 ４１１１ １１１１ １１１１ １１１１ ！", "card", "카드 0000 0000 0000 0000 ！"),
-    ("카드 ４１１１ １１１１ １１１１ １１１２ ！", "card", None),
-    ("ｈｏｎｇ＠ｅｘａｍｐｌｅ．ｃｏｍ", "email", "user@example.com"),
-    ("카드 4111 1111 1111 1112", "card", None),
-    ("4111111111111111", "card", "0000000000000000"),
-    ("1234-5678-9012-3456-7890", "card", None),
-]
-
-
-def test_what_identifies_a_person_is_hidden_only_when_it_is_asked_for():
-    for text, kind, hidden in WHAT_IDENTIFIES_A_PERSON_IS_ROWS:
-        assert redact(text, (kind,)) == (hidden or text)
-        assert redact(text, ()) == text
-        assert redact(redact(text, (kind,)), (kind,)) == redact(text, (kind,))
+@pytest.mark.parametrize(
+    ("text", "kind", "hidden"),
+    [
+        ("연락은 hong.gil-dong@example.co.kr로", "email", "연락은 user@example.com로"),
+        ("@멘션은 그대로", "email", None),
+        ("전화 010-1234-5678번", "phone", "전화 000-0000-0000번"),
+        ("(02)345-6789, 031.123.4567", "phone", "(00)000-0000, 000.000.0000"),
+        ("+82 10-1234-5678", "phone", "+00 00-0000-0000"),
+        ("010 - 1234 - 5678, 010 . 1234 . 5678", "phone", "000 - 0000 - 0000, 000 . 0000 . 0000"),
+        ("전화는 ０１０－１２３４－５６７８, 010–1234–5678", "phone", "전화는 000-0000-0000, 000-0000-0000"),
+        ("2024-1234-5678호, 110-123-456789", "phone", None),
+        ("대표 1588-1234, 1899.1234, 무료 080-123-4567", "phone", "대표 0000-0000, 0000.0000, 무료 000-000-0000"),
+        ("1588-2100으로", "phone", "0000-0000으로"),
+        ("임진왜란(1592-1598), 1588-1592년, 1800-2000년, 1588 1234, 1588-1234-5", "phone", None),
+        ("기원전 1800-1650년, 기원전 약 1600–1500 무렵, 1644-1911년, 1600-1850 年", "phone", None),
+        ("KBC 1588-1234, BC 1588-4000, BC 1588-1234", "phone", "KBC 0000-0000, BC 0000-0000, BC 0000-0000"),
+        ("1588-3000 년중무휴, 1588-1900년중무휴", "phone", "0000-0000 년중무휴, 0000-0000년중무휴"),
+        ("1588-9999 년, 1588-1234년", "phone", "0000-0000 년, 0000-0000년"),
+        ("부품 010-2000-3000X와 010-2000-3000X", "phone", None),
+        ("010-2000-3000FAX", "phone", "000-0000-0000FAX"),
+        ("주민번호 9001011234568입니다", "resident_number", "주민번호 0000000000000입니다"),
+        ("ISBN 9788901234567, 9013011234568, 90010112345680, 900101123456", "resident_number", None),
+        ("주민번호 900101-1234567", "resident_number", "주민번호 000000-0000000"),
+        ("991332-1234567 (13월 32일)", "resident_number", None),
+        ("900101-9234567", "resident_number", None),
+        ("900101 - 1234567", "resident_number", "000000 - 0000000"),
+        ("카드 4111-1111-1111-1111", "card", "카드 0000-0000-0000-0000"),
+        ("카드 ４１１１ １１１１ １１１１ １１１１ ！", "card", "카드 0000 0000 0000 0000 ！"),
+        ("카드 ４１１１ １１１１ １１１１ １１１２ ！", "card", None),
+        ("ｈｏｎｇ＠ｅｘａｍｐｌｅ．ｃｏｍ", "email", "user@example.com"),
+        ("카드 4111 1111 1111 1112", "card", None),
+        ("4111111111111111", "card", "0000000000000000"),
+        ("1234-5678-9012-3456-7890", "card", None),
+    ],
+)
+def test_what_identifies_a_person_is_hidden_only_when_it_is_asked_for(text: Any, kind: Any, hidden: Any):
+    assert redact(text, (kind,)) == (hidden or text)
+    assert redact(text, ()) == text
+    assert redact(redact(text, (kind,)), (kind,)) == redact(text, (kind,))
 
 
 def test_what_was_hidden_is_counted_by_kind(tmp_path):
@@ -130,18 +131,20 @@ def test_what_was_hidden_is_counted_by_kind(tmp_path):
 LONG = 200_000
 
 
-def test_a_long_run_of_letters_without_an_address_is_searched_in_time():
-    for text in ["a" * LONG, "a.b-" * (LONG // 4), "a@" + "b." * (LONG // 2), "a" * 64 + "@" + "b" * LONG]:
-        began = time.process_time()
-        assert redact(text, ("email",)) == text
-        assert time.process_time() - began < 5
+@pytest.mark.parametrize(
+    "text", ["a" * LONG, "a.b-" * (LONG // 4), "a@" + "b." * (LONG // 2), "a" * 64 + "@" + "b" * LONG]
+)
+def test_a_long_run_of_letters_without_an_address_is_searched_in_time(text: Any):
+    began = time.process_time()
+    assert redact(text, ("email",)) == text
+    assert time.process_time() - began < 5
 
 
-def test_a_long_run_of_signs_is_searched_in_time():
-    for text in ["…" * LONG, "é" + "…" * LONG, "é…ab" * (LONG // 4)]:
-        began = time.process_time()
-        assert RUN.search(text) is None, text
-        assert time.process_time() - began < 5, text
+@pytest.mark.parametrize("text", ["…" * LONG, "é" + "…" * LONG, "é…ab" * (LONG // 4)])
+def test_a_long_run_of_signs_is_searched_in_time(text: Any):
+    began = time.process_time()
+    assert RUN.search(text) is None, text
+    assert time.process_time() - began < 5, text
 
 
 def test_an_address_after_a_long_run_is_redacted():
@@ -162,20 +165,25 @@ def test_the_check_digit_is_that_of_the_standard():
     assert not luhn("0000000000000000")
 
 
-def test_repeated_lines():
-    for text, share in [("가\n나\n다", 0), ("가나\n가나", 0.5), ("가나\n다라\n가나\n가나", 0.5), ("", 0), ("한 줄", 0)]:
-        assert repeated_lines(text) == pytest.approx(share)
+@pytest.mark.parametrize(
+    ("text", "share"), [("가\n나\n다", 0), ("가나\n가나", 0.5), ("가나\n다라\n가나\n가나", 0.5), ("", 0), ("한 줄", 0)]
+)
+def test_repeated_lines(text: Any, share: Any):
+    assert repeated_lines(text) == pytest.approx(share)
 
 
-def test_repeated_eojeols():
-    for text, share in [
+@pytest.mark.parametrize(
+    ("text", "share"),
+    [
         ("가 나 다 라 마", 0),
         ("가 나 다", 0),
         ("가 " * 5, 0.5),
         ("가 나 다 라 가 나 다 라", 0.2),
         ("", 0),
-    ]:
-        assert repeated_eojeols(text) == pytest.approx(share)
+    ],
+)
+def test_repeated_eojeols(text: Any, share: Any):
+    assert repeated_eojeols(text) == pytest.approx(share)
 
 
 def test_repeated_eojeols_equal_a_plain_count():
@@ -186,23 +194,23 @@ def test_repeated_eojeols_equal_a_plain_count():
         assert repeated_eojeols(" ".join(words)) == pytest.approx(1 - len(set(grams)) / len(grams))
 
 
-REPETITION_AND_SYMBOLS_HAVE_THEIR_ROWS = [
-    ("참 좋다 " + "★" * 30, "symbols"),
-    ("광고 문구를 되풀이합니다\n" * 40, "repeated_lines"),
-    ("이 말을 또 하고 다시 또 합니다 " * 30, "repeated_eojeols"),
-    ("이 말을 또 하고 다시 또 합니다 " * 3, None),
-]
-
-
-def test_repetition_and_symbols_have_their_reason():
-    for text, reason in REPETITION_AND_SYMBOLS_HAVE_THEIR_ROWS:
-        assert reason_to_drop(Document("1", "s", text), FilterOptions()) == reason
-        assert (
-            reason_to_drop(
-                Document("1", "s", text), FilterOptions(max_symbols=1, max_repeated_lines=1, max_repeated_eojeols=1)
-            )
-            is None
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("참 좋다 " + "★" * 30, "symbols"),
+        ("광고 문구를 되풀이합니다\n" * 40, "repeated_lines"),
+        ("이 말을 또 하고 다시 또 합니다 " * 30, "repeated_eojeols"),
+        ("이 말을 또 하고 다시 또 합니다 " * 3, None),
+    ],
+)
+def test_repetition_and_symbols_have_their_reason(text: Any, reason: Any):
+    assert reason_to_drop(Document("1", "s", text), FilterOptions()) == reason
+    assert (
+        reason_to_drop(
+            Document("1", "s", text), FilterOptions(max_symbols=1, max_repeated_lines=1, max_repeated_eojeols=1)
         )
+        is None
+    )
 
 
 @PROPERTY

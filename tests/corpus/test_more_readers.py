@@ -2,6 +2,7 @@
 
 import bz2
 import json
+from typing import Any
 
 import pyarrow
 import pyarrow.parquet
@@ -41,37 +42,37 @@ DUMP = (
 )
 
 
-def test_a_dump_gives_its_articles_as_prose(tmp_path):
-    for name in ["dump.xml", "dump.xml.bz2"]:
-        (tmp_path / name).write_bytes(bz2.compress(DUMP.encode()) if name.endswith("bz2") else DUMP.encode())
-        found = {document.id: document.text for document in Wikipedia(path=name).read(tmp_path)}
-        assert found == {
-            f"{name}#1": "한글\n한글은 세종이 만들었다.\n둘째 문단.",
-            f"{name}#5": "서울\n서울은 수도이다.",
-        }, name
+@pytest.mark.parametrize("name", ["dump.xml", "dump.xml.bz2"])
+def test_a_dump_gives_its_articles_as_prose(name: Any, tmp_path):
+    (tmp_path / name).write_bytes(bz2.compress(DUMP.encode()) if name.endswith("bz2") else DUMP.encode())
+    found = {document.id: document.text for document in Wikipedia(path=name).read(tmp_path)}
+    assert found == {
+        f"{name}#1": "한글\n한글은 세종이 만들었다.\n둘째 문단.",
+        f"{name}#5": "서울\n서울은 수도이다.",
+    }, name
 
 
-MARKUP_BECOMES_PROSE_ROWS = [
-    ("== 역사 ==\n옛날이다.", "옛날이다."),
-    ('{| class="wikitable"\n! 가 !! 나\n|-\n| 1 || 2\n|}\n글이다.', "글이다."),
-    ("* 하나\n* 둘", "하나\n둘"),
-    ("[http://a.kr 누리집]이다. {{출처|가}}", "누리집이다."),
-    ("값은 <math>x^2</math>이다.<br/>다음", "값은 이다.\n다음"),
-    (
-        "{{lang|en|Hangul}}(한글)은 {{nobr|{{llang|ja|ハングル}} 또는}} {{lang-en|[[Korean]]}}",
-        "Hangul(한글)은 ハングル 또는 Korean",
-    ),
-    ("{{nobr}}{{lang|en}} 글", "글"),
-    ("A &amp; B &lt; 다", "A & B < 다"),
-    ("[[분류:한글]]\n[[파일:x.png|섬네일|[[세종]]의 {{틀}} 그림]]", ""),
-    ("{{인용|[[파일:x.png]] 안}} 밖", "밖"),
-    ("", ""),
-]
-
-
-def test_markup_becomes_prose():
-    for markup, text in MARKUP_BECOMES_PROSE_ROWS:
-        assert prose(markup) == plain_prose(markup) == text
+@pytest.mark.parametrize(
+    ("markup", "text"),
+    [
+        ("== 역사 ==\n옛날이다.", "옛날이다."),
+        ('{| class="wikitable"\n! 가 !! 나\n|-\n| 1 || 2\n|}\n글이다.', "글이다."),
+        ("* 하나\n* 둘", "하나\n둘"),
+        ("[http://a.kr 누리집]이다. {{출처|가}}", "누리집이다."),
+        ("값은 <math>x^2</math>이다.<br/>다음", "값은 이다.\n다음"),
+        (
+            "{{lang|en|Hangul}}(한글)은 {{nobr|{{llang|ja|ハングル}} 또는}} {{lang-en|[[Korean]]}}",
+            "Hangul(한글)은 ハングル 또는 Korean",
+        ),
+        ("{{nobr}}{{lang|en}} 글", "글"),
+        ("A &amp; B &lt; 다", "A & B < 다"),
+        ("[[분류:한글]]\n[[파일:x.png|섬네일|[[세종]]의 {{틀}} 그림]]", ""),
+        ("{{인용|[[파일:x.png]] 안}} 밖", "밖"),
+        ("", ""),
+    ],
+)
+def test_markup_becomes_prose(markup: Any, text: Any):
+    assert prose(markup) == plain_prose(markup) == text
 
 
 names = st.sampled_from(
@@ -154,12 +155,14 @@ def test_a_page_is_walked_through_a_few_times_however_many_templates_it_has(monk
     assert len(asked) == 900  # for tags, templates, links
 
 
-def test_half_a_dump_is_refused_by_name(tmp_path):
-    for content in [DUMP.encode()[:300], "이것은 XML이 아니다".encode(), bz2.compress(DUMP.encode())[:-20]]:
-        name = "d.xml.bz2" if content[:3] == b"BZh" else "d.xml"
-        (tmp_path / name).write_bytes(content)
-        with pytest.raises(UserError, match=name):
-            list(Wikipedia(path=name).read(tmp_path))
+@pytest.mark.parametrize(
+    "content", [DUMP.encode()[:300], "이것은 XML이 아니다".encode(), bz2.compress(DUMP.encode())[:-20]]
+)
+def test_half_a_dump_is_refused_by_name(content: Any, tmp_path):
+    name = "d.xml.bz2" if content[:3] == b"BZh" else "d.xml"
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(UserError, match=name):
+        list(Wikipedia(path=name).read(tmp_path))
 
 
 def write(folder, content):
@@ -195,11 +198,13 @@ def test_rows_without_an_id_are_numbered_not_all_called_none(tmp_path):
     assert [document.id for document in Parquet(path="a.parquet", id="id").read(tmp_path)] == ["a.parquet#0", "b"]
 
 
-def test_what_is_no_modu_corpus_is_refused(tmp_path):
-    for content in [[], {"document": 3}, {"document": [{"id": 1}]}, {"document": [{"id": 1, "paragraph": [{"x": 1}]}]}]:
-        write(tmp_path, content)
-        with pytest.raises(UserError, match=r"a\.json.*Modu"):
-            list(Modu(path="a.json").read(tmp_path))
+@pytest.mark.parametrize(
+    "content", [[], {"document": 3}, {"document": [{"id": 1}]}, {"document": [{"id": 1, "paragraph": [{"x": 1}]}]}]
+)
+def test_what_is_no_modu_corpus_is_refused(content: Any, tmp_path):
+    write(tmp_path, content)
+    with pytest.raises(UserError, match=r"a\.json.*Modu"):
+        list(Modu(path="a.json").read(tmp_path))
 
 
 AI_HUB = {

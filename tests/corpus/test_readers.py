@@ -4,6 +4,7 @@ import csv
 import gzip
 import io
 import json
+from typing import Any
 
 import pyarrow
 import pyarrow.parquet
@@ -46,13 +47,15 @@ def test_files_are_read_plain_and_compressed_and_with_line_ends_of_windows(tmp_p
     assert texts(kind(path=f"file{suffix}"), tmp_path) == wanted
 
 
-def test_text_documents_end_where_they_are_told_to(tmp_path):
-    for by, wanted in [("blank_line", ["가\n나", "다"]), ("line", ["가", "나", "다"]), ("file", ["가\n나\n다"])]:
-        (tmp_path / "a.txt").write_text("\n가\n나\n \n\n다", encoding="utf-8")
-        documents = list(Text(path="a.txt", documents_by=by, ordered=False).read(tmp_path))
-        assert [document.text for document in documents] == wanted, by
-        assert [document.id for document in documents] == [f"a.txt#{i}" for i in range(len(wanted))], by
-        assert not any(document.ordered for document in documents), by
+@pytest.mark.parametrize(
+    ("by", "wanted"), [("blank_line", ["가\n나", "다"]), ("line", ["가", "나", "다"]), ("file", ["가\n나\n다"])]
+)
+def test_text_documents_end_where_they_are_told_to(by: Any, wanted: Any, tmp_path):
+    (tmp_path / "a.txt").write_text("\n가\n나\n \n\n다", encoding="utf-8")
+    documents = list(Text(path="a.txt", documents_by=by, ordered=False).read(tmp_path))
+    assert [document.text for document in documents] == wanted, by
+    assert [document.id for document in documents] == [f"a.txt#{i}" for i in range(len(wanted))], by
+    assert not any(document.ordered for document in documents), by
 
 
 def test_json_lines_take_other_keys_and_number_lines_without_ids(tmp_path):
@@ -157,24 +160,24 @@ def test_quotes_written_twice_are_undone(text):
     assert unquoted(written_twice(text)) == text
 
 
-TEXTS_THAT_MERELY_HOLD_QUOTES_ROWS = [
-    '그는 "좋다"고 했다',
-    '"좋다" "나쁘다"',
-    '"연기',
-    '연기"',
-    '좋다""',
-    '""좋다',
-    '"',
-    "",
-    "좋다",
-    '"가"나"',
-    "'좋다'",
-]
-
-
-def test_texts_that_merely_hold_quotes_stay():
-    for text in TEXTS_THAT_MERELY_HOLD_QUOTES_ROWS:
-        assert unquoted(text) == text
+@pytest.mark.parametrize(
+    "text",
+    [
+        '그는 "좋다"고 했다',
+        '"좋다" "나쁘다"',
+        '"연기',
+        '연기"',
+        '좋다""',
+        '""좋다',
+        '"',
+        "",
+        "좋다",
+        '"가"나"',
+        "'좋다'",
+    ],
+)
+def test_texts_that_merely_hold_quotes_stay(text: Any):
+    assert unquoted(text) == text
 
 
 def test_reviews_come_unquoted_from_a_file(tmp_path):
@@ -206,31 +209,34 @@ def test_an_unknown_reader_or_key_is_answered_with_a_guess():
         Text(path="a", encodign="utf-8")
 
 
-def test_brackets_in_a_name_are_no_pattern_and_folders_no_files(tmp_path):
-    for folder, pattern, names in [
+@pytest.mark.parametrize(
+    ("folder", "pattern", "names"),
+    [
         ("da[ta]", "*.txt", ["a.txt", "x[2024].txt"]),
         ("da[ta]", "x[2024].txt", ["x[2024].txt"]),
         ("data", "x[2024].txt", ["x[2024].txt"]),
         ("data", "[a-z].txt", ["a.txt"]),
         ("data", "../data/?.txt", ["a.txt"]),
-    ]:
-        data = tmp_path / folder
-        (data / "b.txt").mkdir(parents=True, exist_ok=True)
-        for name in ("a.txt", "x[2024].txt"):
-            (data / name).write_text("글", encoding="utf-8")
-        assert [path.name for path in Text(path=pattern).files(data)] == names, (folder, pattern, names)
-        assert len(list(Text(path=pattern).read(data))) == len(names), (folder, pattern, names)
-        if folder == "data":
-            assert [path.name for path in Text(path=str(data / pattern)).files(tmp_path / "elsewhere")] == names, (
-                folder,
-                pattern,
-                names,
-            )
-
-
-def test_text_columns_of_every_kind_are_read(tmp_path):
-    for kind in [pyarrow.string(), pyarrow.large_string(), pyarrow.dictionary(pyarrow.int32(), pyarrow.string())]:
-        pyarrow.parquet.write_table(
-            pyarrow.table({"text": pyarrow.array(["가", "나"]).cast(kind)}), tmp_path / "a.parquet"
+    ],
+)
+def test_brackets_in_a_name_are_no_pattern_and_folders_no_files(folder: Any, pattern: Any, names: Any, tmp_path):
+    data = tmp_path / folder
+    (data / "b.txt").mkdir(parents=True, exist_ok=True)
+    for name in ("a.txt", "x[2024].txt"):
+        (data / name).write_text("글", encoding="utf-8")
+    assert [path.name for path in Text(path=pattern).files(data)] == names, (folder, pattern, names)
+    assert len(list(Text(path=pattern).read(data))) == len(names), (folder, pattern, names)
+    if folder == "data":
+        assert [path.name for path in Text(path=str(data / pattern)).files(tmp_path / "elsewhere")] == names, (
+            folder,
+            pattern,
+            names,
         )
-        assert texts(Parquet(path="a.parquet"), tmp_path) == ["가", "나"], kind
+
+
+@pytest.mark.parametrize(
+    "kind", [pyarrow.string(), pyarrow.large_string(), pyarrow.dictionary(pyarrow.int32(), pyarrow.string())]
+)
+def test_text_columns_of_every_kind_are_read(kind: Any, tmp_path):
+    pyarrow.parquet.write_table(pyarrow.table({"text": pyarrow.array(["가", "나"]).cast(kind)}), tmp_path / "a.parquet")
+    assert texts(Parquet(path="a.parquet"), tmp_path) == ["가", "나"], kind

@@ -28,38 +28,38 @@ def category_of(given: str, answer: str, found: Reach | None = GOOD) -> str | No
     return category(example, given, (start, start + len(given)) if given else None, found, LONGEST)
 
 
-MISPLACED_ANSWERS_ROWS = [
-    ("세종대왕", "세종대왕", None),
-    ("세종대왕이", "세종대왕", "too_much"),
-    ("은 세종대왕이", "세종대왕", "too_much"),
-    ("대왕", "세종대왕", "too_little"),
-    ("1443", "1443년", "too_little"),
-    ("1443년에 만들었다.", "1443년", "too_much"),
-    ("세종대왕이 1443년에 만들었다", "1443년", "overlapping"),
-    ("대왕이 1443", "세종대왕", "overlapping"),
-    ("훈민정음", "세종대왕", "elsewhere"),
-    ("한글은", "세종대왕", "elsewhere"),
-    ("", "세종대왕", "unanswered"),
-]
+@pytest.mark.parametrize(
+    ("given", "answer", "expected"),
+    [
+        ("세종대왕", "세종대왕", None),
+        ("세종대왕이", "세종대왕", "too_much"),
+        ("은 세종대왕이", "세종대왕", "too_much"),
+        ("대왕", "세종대왕", "too_little"),
+        ("1443", "1443년", "too_little"),
+        ("1443년에 만들었다.", "1443년", "too_much"),
+        ("세종대왕이 1443년에 만들었다", "1443년", "overlapping"),
+        ("대왕이 1443", "세종대왕", "overlapping"),
+        ("훈민정음", "세종대왕", "elsewhere"),
+        ("한글은", "세종대왕", "elsewhere"),
+        ("", "세종대왕", "unanswered"),
+    ],
+)
+def test_misplaced_answers(given: Any, answer: Any, expected: Any) -> None:
+    assert category_of(given, answer) == expected
 
 
-def test_misplaced_answers() -> None:
-    for given, answer, expected in MISPLACED_ANSWERS_ROWS:
-        assert category_of(given, answer) == expected
-
-
-WHAT_NO_MODEL_COULD_ANSWER_ROWS = [
-    (Reach(False, False, 0), "outside_windows"),
-    (Reach(True, False, 31), "too_long"),
-    (Reach(True, False, 30), "off_boundaries"),
-    (Reach(True, True, 30), "too_much"),
-]
-
-
-def test_what_no_model_could_answer_comes_first() -> None:
-    for found, expected in WHAT_NO_MODEL_COULD_ANSWER_ROWS:
-        assert category_of("세종대왕이", "세종대왕", found) == expected
-        assert category_of("세종대왕", "세종대왕", found) is None, "a right answer is no error, whatever its reach"
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (Reach(False, False, 0), "outside_windows"),
+        (Reach(True, False, 31), "too_long"),
+        (Reach(True, False, 30), "off_boundaries"),
+        (Reach(True, True, 30), "too_much"),
+    ],
+)
+def test_what_no_model_could_answer_comes_first(found: Any, expected: Any) -> None:
+    assert category_of("세종대왕이", "세종대왕", found) == expected
+    assert category_of("세종대왕", "세종대왕", found) is None, "a right answer is no error, whatever its reach"
 
 
 def test_questions_without_an_answer() -> None:

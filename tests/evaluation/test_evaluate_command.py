@@ -257,14 +257,16 @@ def test_missing_files_and_folders_are_named(tiny: Any, corpora: Path, tmp_path:
     assert "holds no examples" in kobert("evaluate", folder, tmp_path / "empty.txt").complaint
 
 
-def test_the_standard_error_of_a_sample_is_on_the_page(checkpoints: dict, corpora: Path) -> None:
-    for name, metric in (("nsmc", "accuracy"), ("korquad", "exact_match")):
-        file = corpora / FILES[name]
-        scores = [figures(checkpoints[name], file, limit=limit) | {"checkpoint": name} for limit in (10, None)]
-        share = scores[0]["clean"]["scores"][metric] / 100
-        error = 100 * np.std([1.0] * round(10 * share) + [0.0] * round(10 * (1 - share))) / 10**0.5
-        assert f"the standard error of {metric} is {error:.2f}." in markdown(scores[0])
-        assert "standard error" not in markdown(scores[1])
+@pytest.mark.parametrize(("name", "metric"), (("nsmc", "accuracy"), ("korquad", "exact_match")))
+def test_the_standard_error_of_a_sample_is_on_the_page(
+    name: Any, metric: Any, checkpoints: dict, corpora: Path
+) -> None:
+    file = corpora / FILES[name]
+    scores = [figures(checkpoints[name], file, limit=limit) | {"checkpoint": name} for limit in (10, None)]
+    share = scores[0]["clean"]["scores"][metric] / 100
+    error = 100 * np.std([1.0] * round(10 * share) + [0.0] * round(10 * (1 - share))) / 10**0.5
+    assert f"the standard error of {metric} is {error:.2f}." in markdown(scores[0])
+    assert "standard error" not in markdown(scores[1])
 
 
 def test_a_table_with_other_columns_is_read_as_the_message_says(tiny: Any, tmp_path: Path, kobert: Callable) -> None:

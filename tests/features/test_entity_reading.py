@@ -58,14 +58,14 @@ def spelled(example: dict[str, Any]) -> list[tuple[str, str]]:
     return [(example["text"][start:end], kind) for start, end, kind in example["entities"]]
 
 
-def test_klue_is_read_by_characters(tmp_path: Path) -> None:
-    for ending in ["\n", "\r\n"]:
-        path = tmp_path / "k.tsv"
-        path.write_bytes(KLUE.replace("\n", ending).encode())
-        first, second = Task.choose("ner").read(path)
-        assert (first["id"], first["text"]) == ("own-0", "특히 강릉역은 내일 밤까지"), ending
-        assert spelled(first) == [("강릉역", "LC"), ("내일 밤", "TI")], ending
-        assert (second["id"], second["text"], second["entities"]) == ("own-1", "#11", [[1, 2, "QT"], [2, 3, "QT"]])
+@pytest.mark.parametrize("ending", ["\n", "\r\n"])
+def test_klue_is_read_by_characters(ending: Any, tmp_path: Path) -> None:
+    path = tmp_path / "k.tsv"
+    path.write_bytes(KLUE.replace("\n", ending).encode())
+    first, second = Task.choose("ner").read(path)
+    assert (first["id"], first["text"]) == ("own-0", "특히 강릉역은 내일 밤까지"), ending
+    assert spelled(first) == [("강릉역", "LC"), ("내일 밤", "TI")], ending
+    assert (second["id"], second["text"], second["entities"]) == ("own-1", "#11", [[1, 2, "QT"], [2, 3, "QT"]])
 
 
 def test_naver_is_read_by_eojeols(tmp_path: Path) -> None:

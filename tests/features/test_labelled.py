@@ -96,12 +96,12 @@ def test_known_layouts_are_read_without_options(tmp_path: Path) -> None:
         assert chosen.content(example) == (f"{ONE}\n{TWO}" if chosen.paired else ONE), (task, name)
 
 
-def test_options_name_the_columns(tmp_path: Path) -> None:
-    for name in ["own.csv", "own.tsv", "own.json", "own.jsonl", "own.parquet"]:
-        record = {"sentence1": "다른 글", "label": "0", "left": ONE, "right": TWO, "equal": "1", "number": "n3"}
-        task = Task.choose({"name": "pair", "text": "left", "text_pair": "right", "label": "equal", "id": "number"})
-        [example] = task.read(table(tmp_path / name, record))
-        assert (example["id"], example["text"], example["text_pair"], example["label"]) == ("n3", ONE, TWO, 1), name
+@pytest.mark.parametrize("name", ["own.csv", "own.tsv", "own.json", "own.jsonl", "own.parquet"])
+def test_options_name_the_columns(name: Any, tmp_path: Path) -> None:
+    record = {"sentence1": "다른 글", "label": "0", "left": ONE, "right": TWO, "equal": "1", "number": "n3"}
+    task = Task.choose({"name": "pair", "text": "left", "text_pair": "right", "label": "equal", "id": "number"})
+    [example] = task.read(table(tmp_path / name, record))
+    assert (example["id"], example["text"], example["text_pair"], example["label"]) == ("n3", ONE, TWO, 1), name
 
 
 def test_a_dotted_option_leads_into_objects(tmp_path: Path) -> None:
@@ -133,16 +133,16 @@ def test_equal_pairs_are_one_group_in_either_order_where_order_means_nothing(tmp
         assert (straight == turned) is symmetric
 
 
-def test_a_pair_and_its_mirror_lie_on_one_side_of_the_dev_split(tmp_path: Path) -> None:
-    for task in ["pair", "sts"]:
-        pairs = [(f"왼쪽 글 {i}번", f"오른쪽 글 {i}번") for i in range(300)]
-        label = {"pair": "label", "sts": "score"}[task]
-        records = [{"sentence1": a, "sentence2": b, label: 1} for a, b in [*pairs, *((b, a) for a, b in pairs)]]
-        table(tmp_path / "train.tsv", *records)
-        splits, _ = split(FeaturesOptions(task=task, train="train.tsv", dev_share=0.3), tmp_path)
-        sides = {name: {frozenset((e["text"], e["text_pair"])) for e in examples} for name, examples in splits.items()}
-        assert not sides["train"] & sides["dev"], task
-        assert len(splits["dev"]) == 2 * len(sides["dev"]) > 100, task
+@pytest.mark.parametrize("task", ["pair", "sts"])
+def test_a_pair_and_its_mirror_lie_on_one_side_of_the_dev_split(task: Any, tmp_path: Path) -> None:
+    pairs = [(f"왼쪽 글 {i}번", f"오른쪽 글 {i}번") for i in range(300)]
+    label = {"pair": "label", "sts": "score"}[task]
+    records = [{"sentence1": a, "sentence2": b, label: 1} for a, b in [*pairs, *((b, a) for a, b in pairs)]]
+    table(tmp_path / "train.tsv", *records)
+    splits, _ = split(FeaturesOptions(task=task, train="train.tsv", dev_share=0.3), tmp_path)
+    sides = {name: {frozenset((e["text"], e["text_pair"])) for e in examples} for name, examples in splits.items()}
+    assert not sides["train"] & sides["dev"], task
+    assert len(splits["dev"]) == 2 * len(sides["dev"]) > 100, task
 
 
 def test_rows_of_pairs_without_text_are_not_trained_on_but_counted(tmp_path: Path) -> None:
@@ -156,50 +156,50 @@ def test_rows_of_pairs_without_text_are_not_trained_on_but_counted(tmp_path: Pat
     assert [len(splits[name]) for name in ("train", "dev")] == [40, 2]
 
 
-WRONG_ROWS = [
-    (
-        "pair",
-        "a.tsv",
-        {"label": "2"},
-        r"a\.tsv, line 3: the label is '2'; allowed are 0 \(different\), 1 \(same\), different, same",
-    ),
-    ("pair", "a.json", {"label": True}, r"a\.json, entry 2: the label is True; allowed"),
-    ("pair", "a.jsonl", {"label": None}, r"a\.jsonl, line 2: the label is None; allowed"),
-    ("pair", "a.jsonl", {"label": 1.0}, "line 2: the label is 1.0; allowed"),
-    ("pair", "a.jsonl", {"sentence2": None}, "line 2: the column 'sentence2' holds NoneType, text was expected"),
-    ("pair", "a.jsonl", {"sentence1": 3}, "line 2: the column 'sentence1' holds int"),
-    ("nli", "a.tsv", {"sentence1": ""}, r"a\.tsv, line 3: the column 'sentence1' is empty, text was expected"),
-    ("sts", "a.csv", {"sentence2": " "}, "line 3: the column 'sentence2' is empty"),
-    ("acceptability", "a.jsonl", {"sentence": "\n\u3000"}, "line 2: the column 'sentence' is empty"),
-    ("classification", "a.csv", {"sentence": "", "label": ""}, "line 3: the column 'sentence' is empty"),
-    ("nli", "a.tsv", {"label": "-"}, "line 3: the label is '-'; allowed are .*entailment"),
-    ("acceptability", "a.csv", {"label": ""}, r"a\.csv, line 3: the label is ''; allowed are 0 \(unacceptable\)"),
-    ("sts", "a.tsv", {"label": "5.1"}, "line 3: the score is '5.1'; allowed are numbers from 0 to 5"),
-    ("sts", "a.tsv", {"label": "nan"}, "line 3: the score is 'nan'"),
-    ("sts", "a.tsv", {"label": "-0.5"}, "line 3: the score is '-0.5'"),
-    ("sts", "a.jsonl", {"label": False}, "line 2: the score is False"),
-    ("sts", "a.jsonl", {"label": [1]}, r"line 2: the score is \[1\]"),
-    (
-        {"name": "classification", "labels": ["1", "3"]},
-        "a.tsv",
-        {"label": "2"},
-        "line 3: the label is '2'; allowed are 1, 3",
-    ),
-    (
-        "classification",
-        "a.jsonl",
-        {"label": 0.5},
-        "line 2: the label is 0.5; a text or a whole number was expected",
-    ),
-    ("classification", "a.tsv", {"label": " "}, "line 3: the label is ' '"),
-]
-
-
-def test_a_wrong_row_is_refused_by_file_and_line(tmp_path: Path) -> None:
-    for task, name, change, said in WRONG_ROWS:
-        right = {"sentence1": ONE, "sentence2": TWO, "sentence": ONE, "label": 1}
-        with pytest.raises(UserError, match=said):
-            Task.choose(task).read(table(tmp_path / name, right, right | change))
+@pytest.mark.parametrize(
+    ("task", "name", "change", "said"),
+    [
+        (
+            "pair",
+            "a.tsv",
+            {"label": "2"},
+            r"a\.tsv, line 3: the label is '2'; allowed are 0 \(different\), 1 \(same\), different, same",
+        ),
+        ("pair", "a.json", {"label": True}, r"a\.json, entry 2: the label is True; allowed"),
+        ("pair", "a.jsonl", {"label": None}, r"a\.jsonl, line 2: the label is None; allowed"),
+        ("pair", "a.jsonl", {"label": 1.0}, "line 2: the label is 1.0; allowed"),
+        ("pair", "a.jsonl", {"sentence2": None}, "line 2: the column 'sentence2' holds NoneType, text was expected"),
+        ("pair", "a.jsonl", {"sentence1": 3}, "line 2: the column 'sentence1' holds int"),
+        ("nli", "a.tsv", {"sentence1": ""}, r"a\.tsv, line 3: the column 'sentence1' is empty, text was expected"),
+        ("sts", "a.csv", {"sentence2": " "}, "line 3: the column 'sentence2' is empty"),
+        ("acceptability", "a.jsonl", {"sentence": "\n\u3000"}, "line 2: the column 'sentence' is empty"),
+        ("classification", "a.csv", {"sentence": "", "label": ""}, "line 3: the column 'sentence' is empty"),
+        ("nli", "a.tsv", {"label": "-"}, "line 3: the label is '-'; allowed are .*entailment"),
+        ("acceptability", "a.csv", {"label": ""}, r"a\.csv, line 3: the label is ''; allowed are 0 \(unacceptable\)"),
+        ("sts", "a.tsv", {"label": "5.1"}, "line 3: the score is '5.1'; allowed are numbers from 0 to 5"),
+        ("sts", "a.tsv", {"label": "nan"}, "line 3: the score is 'nan'"),
+        ("sts", "a.tsv", {"label": "-0.5"}, "line 3: the score is '-0.5'"),
+        ("sts", "a.jsonl", {"label": False}, "line 2: the score is False"),
+        ("sts", "a.jsonl", {"label": [1]}, r"line 2: the score is \[1\]"),
+        (
+            {"name": "classification", "labels": ["1", "3"]},
+            "a.tsv",
+            {"label": "2"},
+            "line 3: the label is '2'; allowed are 1, 3",
+        ),
+        (
+            "classification",
+            "a.jsonl",
+            {"label": 0.5},
+            "line 2: the label is 0.5; a text or a whole number was expected",
+        ),
+        ("classification", "a.tsv", {"label": " "}, "line 3: the label is ' '"),
+    ],
+)
+def test_a_wrong_row_is_refused_by_file_and_line(task: Any, name: Any, change: Any, said: Any, tmp_path: Path) -> None:
+    right = {"sentence1": ONE, "sentence2": TWO, "sentence": ONE, "label": 1}
+    with pytest.raises(UserError, match=said):
+        Task.choose(task).read(table(tmp_path / name, right, right | change))
 
 
 def test_a_row_that_lacks_what_the_first_has_is_refused_with_a_guess(tmp_path: Path) -> None:
@@ -222,20 +222,20 @@ def test_a_file_without_a_known_column_is_refused_with_the_known_and_the_found_n
         Task.choose({"name": "acceptability", "text": "a", "label": "lable"}).read(table(path, {"a": ONE, "label": 1}))
 
 
-A_WRONG_OPTION_IS_REFUSED_ROWS = [
-    ({"name": "nil"}, "did you mean 'nli'"),
-    ({"name": "pair", "text_par": "b"}, "unknown key 'text_par' - did you mean 'text_pair'"),
-    ({"name": "acceptability", "text_pair": "b"}, "unknown key 'text_pair'"),
-    ({"name": "classification", "labels": ["하나"]}, "labels: needs|at least 2"),
-    ({"name": "classification", "labels": ["하나", "하나"]}, "the label '하나' is listed twice"),
-    ({"name": "classification", "metric": "f2"}, "metric: .*'accuracy', 'macro_f1' or 'mcc'"),
-]
-
-
-def test_a_wrong_option_is_refused() -> None:
-    for given, said in A_WRONG_OPTION_IS_REFUSED_ROWS:
-        with pytest.raises(Exception, match=said):
-            Task.choose(given)
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"name": "nil"}, "did you mean 'nli'"),
+        ({"name": "pair", "text_par": "b"}, "unknown key 'text_par' - did you mean 'text_pair'"),
+        ({"name": "acceptability", "text_pair": "b"}, "unknown key 'text_pair'"),
+        ({"name": "classification", "labels": ["하나"]}, "labels: needs|at least 2"),
+        ({"name": "classification", "labels": ["하나", "하나"]}, "the label '하나' is listed twice"),
+        ({"name": "classification", "metric": "f2"}, "metric: .*'accuracy', 'macro_f1' or 'mcc'"),
+    ],
+)
+def test_a_wrong_option_is_refused(given: Any, said: Any) -> None:
+    with pytest.raises(Exception, match=said):
+        Task.choose(given)
 
 
 # own labels
@@ -305,19 +305,19 @@ def test_labels_that_are_said_stay_in_their_order(tmp_path: Path) -> None:
     assert given.config()["label2id"] == {"산": 0, "강": 1}
 
 
+@pytest.mark.parametrize("name", ["dev", "test"])
 def test_a_label_that_training_does_not_have_is_refused_by_file_and_line(
-    tmp_path: Path, morpheme_tokenizer_folder: Path
+    name: Any, tmp_path: Path, morpheme_tokenizer_folder: Path
 ) -> None:
-    for name in ["dev", "test"]:
-        table(tmp_path / "train.tsv", *({"text": f"글 {i}", "label": "산강"[i % 2]} for i in range(40)))
-        table(tmp_path / "other.tsv", {"text": "글", "label": "산"}, {"text": "글", "label": "바다"})
-        options = FeaturesOptions(task="classification", train="train.tsv", **{name: "other.tsv"})
-        with pytest.raises(
-            UserError,
-            match=r"other\.tsv, line 3: the label is '바다'; allowed are 강, 산, "
-            r"those of the training files .*option labels",
-        ):
-            stage.run(options, morpheme_tokenizer_folder, tmp_path, tmp_path / "out")
+    table(tmp_path / "train.tsv", *({"text": f"글 {i}", "label": "산강"[i % 2]} for i in range(40)))
+    table(tmp_path / "other.tsv", {"text": "글", "label": "산"}, {"text": "글", "label": "바다"})
+    options = FeaturesOptions(task="classification", train="train.tsv", **{name: "other.tsv"})
+    with pytest.raises(
+        UserError,
+        match=r"other\.tsv, line 3: the label is '바다'; allowed are 강, 산, "
+        r"those of the training files .*option labels",
+    ):
+        stage.run(options, morpheme_tokenizer_folder, tmp_path, tmp_path / "out")
 
 
 def test_the_labels_found_are_saved_with_the_features(tmp_path: Path, morpheme_tokenizer_folder: Path) -> None:

@@ -66,20 +66,20 @@ def read(examples: list[dict[str, Any]]) -> list[tuple[str, str, list]]:
     return [(example["id"], example["question"], example["answers"]) for example in examples]
 
 
-def test_klue_and_squad_2_are_read_as_they_come(tmp_path: Path) -> None:
-    for task in ["mrc", "span"]:
-        chosen = Task.choose(task)
-        klue = chosen.read(squad(tmp_path / "klue.json", *KLUE))
-        assert read(klue) == [
-            ("mrc-1", "언제 불을 밝혔나?", [["1903년", 4], ["1903", 4]]),
-            ("mrc-2", "누가 세웠나?", []),
-        ], task
-        assert klue[0]["group"] == klue[0]["context"] == chosen.content(klue[1]) == CONTEXT, task
-        assert [example[2] for example in read(chosen.read(squad(tmp_path / "two.json", *SQUAD2)))] == [
-            [["1903년", 4]],
-            [],
-            [],
-        ], task
+@pytest.mark.parametrize("task", ["mrc", "span"])
+def test_klue_and_squad_2_are_read_as_they_come(task: Any, tmp_path: Path) -> None:
+    chosen = Task.choose(task)
+    klue = chosen.read(squad(tmp_path / "klue.json", *KLUE))
+    assert read(klue) == [
+        ("mrc-1", "언제 불을 밝혔나?", [["1903년", 4], ["1903", 4]]),
+        ("mrc-2", "누가 세웠나?", []),
+    ], task
+    assert klue[0]["group"] == klue[0]["context"] == chosen.content(klue[1]) == CONTEXT, task
+    assert [example[2] for example in read(chosen.read(squad(tmp_path / "two.json", *SQUAD2)))] == [
+        [["1903년", 4]],
+        [],
+        [],
+    ], task
 
 
 WRONG_QUESTIONS = [
@@ -134,19 +134,21 @@ OWN = {"nr": "7", "ask": "언제 불을 밝혔나?", "page": CONTEXT, "found": "
 OPTIONS = {"name": "span", "id": "nr", "question": "ask", "context": "page", "answer": "found", "start": "at"}
 
 
-def test_options_name_the_columns_and_an_empty_answer_is_none(tmp_path: Path) -> None:
-    for name in ["own.csv", "own.json", "own.jsonl", "own.parquet"]:
-        without = OWN | {"nr": "8", "found": "", "at": "" if name == "own.csv" else 0}
-        assert read(Task.choose(OPTIONS).read(table(tmp_path / name, OWN, without))) == [
-            ("7", OWN["ask"], [["1903년", 4]]),
-            ("8", OWN["ask"], []),
-        ], name
+@pytest.mark.parametrize("name", ["own.csv", "own.json", "own.jsonl", "own.parquet"])
+def test_options_name_the_columns_and_an_empty_answer_is_none(name: Any, tmp_path: Path) -> None:
+    without = OWN | {"nr": "8", "found": "", "at": "" if name == "own.csv" else 0}
+    assert read(Task.choose(OPTIONS).read(table(tmp_path / name, OWN, without))) == [
+        ("7", OWN["ask"], [["1903년", 4]]),
+        ("8", OWN["ask"], []),
+    ], name
 
 
-def test_a_question_is_impossible_as_tables_spell_it(tmp_path: Path) -> None:
-    for value, answers in [("1.0", 0), ("TRUE", 0), (1, 0), (1.0, 0), ("0", 1), (0.0, 1), (None, 1), ("", 1)]:
-        path = table(tmp_path / "own.jsonl", OWN | {"is_impossible": value})
-        assert len(Task.choose(OPTIONS).read(path)[0]["answers"]) == answers, (value, answers)
+@pytest.mark.parametrize(
+    ("value", "answers"), [("1.0", 0), ("TRUE", 0), (1, 0), (1.0, 0), ("0", 1), (0.0, 1), (None, 1), ("", 1)]
+)
+def test_a_question_is_impossible_as_tables_spell_it(value: Any, answers: Any, tmp_path: Path) -> None:
+    path = table(tmp_path / "own.jsonl", OWN | {"is_impossible": value})
+    assert len(Task.choose(OPTIONS).read(path)[0]["answers"]) == answers, (value, answers)
 
 
 PLAIN = {"question": "언제 불을 밝혔나?", "context": CONTEXT}
@@ -154,16 +156,16 @@ HUB = PLAIN | {"id": "h", "answers": {"text": ["1903년", "1903"], "answer_start
 LISTED = PLAIN | {"guid": "l", "answers": [ANSWER]}
 
 
-def test_answers_that_hold_their_starts_are_read_without_options(tmp_path: Path) -> None:
-    for name in ["own.json", "own.jsonl", "own.parquet"]:
-        none = HUB | {"id": "n", "answers": {"text": [], "answer_start": []}}
-        plausible = HUB | {"id": "p", "is_impossible": True}
-        flagged = [{"is_impossible": False} | record for record in (HUB, none | {"is_impossible": True}, plausible)]
-        found = Task.choose("span").read(table(tmp_path / name, *flagged))
-        assert [(one["id"], len(one["answers"])) for one in found] == [("h", 2), ("n", 0), ("p", 0)], name
-        assert Task.choose("span").read(table(tmp_path / name, LISTED))[0]["answers"] == [["1903년", 4]], name
-        two = PLAIN | {"answer": ["1903년", "1903"], "answer_start": [4, 4]}
-        assert len(Task.choose("span").read(table(tmp_path / name, two))[0]["answers"]) == 2, name
+@pytest.mark.parametrize("name", ["own.json", "own.jsonl", "own.parquet"])
+def test_answers_that_hold_their_starts_are_read_without_options(name: Any, tmp_path: Path) -> None:
+    none = HUB | {"id": "n", "answers": {"text": [], "answer_start": []}}
+    plausible = HUB | {"id": "p", "is_impossible": True}
+    flagged = [{"is_impossible": False} | record for record in (HUB, none | {"is_impossible": True}, plausible)]
+    found = Task.choose("span").read(table(tmp_path / name, *flagged))
+    assert [(one["id"], len(one["answers"])) for one in found] == [("h", 2), ("n", 0), ("p", 0)], name
+    assert Task.choose("span").read(table(tmp_path / name, LISTED))[0]["answers"] == [["1903년", 4]], name
+    two = PLAIN | {"answer": ["1903년", "1903"], "answer_start": [4, 4]}
+    assert len(Task.choose("span").read(table(tmp_path / name, two))[0]["answers"]) == 2, name
 
 
 WRONG_TABLES = [

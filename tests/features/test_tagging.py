@@ -145,19 +145,19 @@ def test_tokens_across_the_boundaries_of_entities_carry_them_and_no_other_token_
         assert label == (0 if not holder else 3 if start == holder[0][0] else 4)
 
 
-TOKENS_OVER_A_BORDER_ROWS = [
-    ([(0, 4)], [(0, 2, "PER")], [1]),  # a token across the boundary: what it holds most of
-    ([(0, 4)], [(0, 1, "PER"), (1, 4, "LOC")], [3]),
-    ([(0, 4)], [(0, 2, "PER"), (2, 4, "LOC")], [1]),
-    ([(0, 3), (3, 4)], [(2, 4, "PER")], [1, 2]),
-    ([(0, 1), (0, 1), (1, 2)], [(0, 2, "LOC")], [3, 4, 4]),  # style form: two tokens over one character
-    ([], [(0, 1, "PER")], []),
-]
-
-
-def test_tokens_over_a_border() -> None:
-    for offsets, entities, expected in TOKENS_OVER_A_BORDER_ROWS:
-        assert token_labels(np.array(offsets).reshape(-1, 2), entities, ["PER", "LOC"]).tolist() == expected
+@pytest.mark.parametrize(
+    ("offsets", "entities", "expected"),
+    [
+        ([(0, 4)], [(0, 2, "PER")], [1]),  # a token across the boundary: what it holds most of
+        ([(0, 4)], [(0, 1, "PER"), (1, 4, "LOC")], [3]),
+        ([(0, 4)], [(0, 2, "PER"), (2, 4, "LOC")], [1]),
+        ([(0, 3), (3, 4)], [(2, 4, "PER")], [1, 2]),
+        ([(0, 1), (0, 1), (1, 2)], [(0, 2, "LOC")], [3, 4, 4]),  # style form: two tokens over one character
+        ([], [(0, 1, "PER")], []),
+    ],
+)
+def test_tokens_over_a_border(offsets: Any, entities: Any, expected: Any) -> None:
+    assert token_labels(np.array(offsets).reshape(-1, 2), entities, ["PER", "LOC"]).tolist() == expected
 
 
 def test_an_i_without_a_beginning_begins_and_one_of_another_type_too() -> None:
@@ -251,11 +251,14 @@ def test_white_space_at_the_ends_of_an_entity_is_not_part_of_it() -> None:
     assert TASK.example("0", "김민수 왔다", [(3, 6, "PER")])["entities"] == [[4, 6, "PER"]]
 
 
-def test_wrong_labels_are_refused() -> None:
-    for labels, said in [
+@pytest.mark.parametrize(
+    ("labels", "said"),
+    [
         (["PER", "PER"], "'PER' is listed twice"),
         (["O"], "'O' means that there is no entity"),
         ([], "at least"),
-    ]:
-        with pytest.raises(Exception, match=said):
-            Task.choose({"name": "ner", "labels": labels})
+    ],
+)
+def test_wrong_labels_are_refused(labels: Any, said: Any) -> None:
+    with pytest.raises(Exception, match=said):
+        Task.choose({"name": "ner", "labels": labels})

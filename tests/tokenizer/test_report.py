@@ -3,6 +3,7 @@
 import itertools
 import string
 from functools import partial
+from typing import Any
 
 import pytest
 from front_end import CORPORA, PROPERTY
@@ -83,28 +84,31 @@ def test_no_texts_have_figures_too(words):
     assert figures["share_of_text_by_commonest"] == {}
 
 
-UNKNOWN_RATES_BY_KIND_ROWS = [
-    ("emoji", "😀 😀나 🙃 나", 3, 0.333333),
-    ("slang", "ㅋㅋ ㅠㅠ ㅋ 나", 2, 0.5),
-    ("hanja", "大 韓 大나 나", 3, 0.333333),
-    ("old_hangul", "ᄒᆞᆫ 나랏〮 나", 2, 0.5),
-]
+@pytest.mark.parametrize(
+    ("kind", "text", "tokens", "rate"),
+    [
+        ("emoji", "😀 😀나 🙃 나", 3, 0.333333),
+        ("slang", "ㅋㅋ ㅠㅠ ㅋ 나", 2, 0.5),
+        ("hanja", "大 韓 大나 나", 3, 0.333333),
+        ("old_hangul", "ᄒᆞᆫ 나랏〮 나", 2, 0.5),
+    ],
+)
+def test_unknown_rates_by_kind(kind: Any, text: Any, tokens: Any, rate: Any, words):
+    found = evaluate_texts([text], *words, 16)["unknown_rate_of"]
+    assert found == {name: {"tokens": 0, "rate": 0.0} for name in KINDS} | {kind: {"tokens": tokens, "rate": rate}}
 
 
-def test_unknown_rates_by_kind(words):
-    for kind, text, tokens, rate in UNKNOWN_RATES_BY_KIND_ROWS:
-        found = evaluate_texts([text], *words, 16)["unknown_rate_of"]
-        assert found == {name: {"tokens": 0, "rate": 0.0} for name in KINDS} | {kind: {"tokens": tokens, "rate": rate}}
-
-
-def test_jamo_of_a_run_are_slang_one_by_one_too(letters):
-    for text, tokens, rate in [
+@pytest.mark.parametrize(
+    ("text", "tokens", "rate"),
+    [
         ("ㅋㅋㅠ 나", 3, 0.333333),
         ("나ㅋㅋ나", 2, 0.0),
         ("ㅋ ㅋ ㅠ나ㅋ", 0, 0.0),
         ("나ㅠㅠㅋ ㅋㅋ", 5, 0.4),
-    ]:
-        assert evaluate_texts([text], *letters, 8)["unknown_rate_of"]["slang"] == {"tokens": tokens, "rate": rate}
+    ],
+)
+def test_jamo_of_a_run_are_slang_one_by_one_too(text: Any, tokens: Any, rate: Any, letters):
+    assert evaluate_texts([text], *letters, 8)["unknown_rate_of"]["slang"] == {"tokens": tokens, "rate": rate}
 
 
 class Encoded(dict):
@@ -134,12 +138,12 @@ def test_the_commonest_tokens_share_of_the_text():
     assert figures["share_of_text_by_commonest"] == {"64": (101 + 63) / 200, "128": 1.0, "200": 1.0}
 
 
-def test_batches_hold_every_text_in_order():
-    for count in [0, 1, BATCH, BATCH + 1]:
-        found = list(batches(map(str, range(count))))
-        assert [text for batch in found for text in batch] == [str(number) for number in range(count)]
-        assert all(0 < len(batch) <= BATCH for batch in found)
-        assert len(found) == -(-count // BATCH)
+@pytest.mark.parametrize("count", [0, 1, BATCH, BATCH + 1])
+def test_batches_hold_every_text_in_order(count: Any):
+    found = list(batches(map(str, range(count))))
+    assert [text for batch in found for text in batch] == [str(number) for number in range(count)]
+    assert all(0 < len(batch) <= BATCH for batch in found)
+    assert len(found) == -(-count // BATCH)
 
 
 def test_texts_of_several_batches_are_all_counted(words):
@@ -151,26 +155,26 @@ def test_texts_of_several_batches_are_all_counted(words):
 # covered
 
 
-COVERED_ROWS = [
-    ("나 는", [(0, 1), (2, 3)], True),
-    ("나 는", [(0, 3)], True),
-    ("나는", [(0, 2), (0, 1), (1, 2)], True),
-    ("나는집", [(0, 3), (1, 2)], True),
-    (" \n", [], True),
-    ("", [(0, 0)], True),
-    ("나는", [(0, 1)], False),
-    ("나는", [(1, 2)], False),
-    ("나는집", [(0, 1), (2, 3)], False),
-    ("나는", [(1, 2), (0, 1)], False),
-    ("나는", [(0, 2), (1, 0)], False),
-    ("나는", [(0, 3)], False),
-    ("나는", [(-1, 2)], False),
-]
-
-
-def test_covered():
-    for text, spans, answer in COVERED_ROWS:
-        assert covered(text, spans) is answer
+@pytest.mark.parametrize(
+    ("text", "spans", "answer"),
+    [
+        ("나 는", [(0, 1), (2, 3)], True),
+        ("나 는", [(0, 3)], True),
+        ("나는", [(0, 2), (0, 1), (1, 2)], True),
+        ("나는집", [(0, 3), (1, 2)], True),
+        (" \n", [], True),
+        ("", [(0, 0)], True),
+        ("나는", [(0, 1)], False),
+        ("나는", [(1, 2)], False),
+        ("나는집", [(0, 1), (2, 3)], False),
+        ("나는", [(1, 2), (0, 1)], False),
+        ("나는", [(0, 2), (1, 0)], False),
+        ("나는", [(0, 3)], False),
+        ("나는", [(-1, 2)], False),
+    ],
+)
+def test_covered(text: Any, spans: Any, answer: Any):
+    assert covered(text, spans) is answer
 
 
 @settings(PROPERTY, max_examples=200)
@@ -225,45 +229,48 @@ def asked(marked, *answers):
     return ceiling([{"context": text, "qas": [question]}], lambda texts: {"offset_mapping": [spans for _ in texts]})
 
 
-CEILING_ROWS = [
-    ("나|는 서울|에 갔다|.", "서울", True, True),
-    ("나|는 서울|에 갔다|.", "서울에 갔다", True, True),
-    ("나|는 서울 갔다", "서울 ", False, True),
-    ("나|는 서울 갔다", " 서울", False, True),
-    ("나|는 서울\n갔다", "서울\n", False, True),
-    ("나|는 갔다.", "갔다", False, True),
-    ("나|는 (서울|)", "서울", False, True),
-    ("(서울), 갔다", "서울", False, True),
-    ("나|는 서울 갔다", "서울 갔다", True, True),
-    ("나|는 서울|, 갔다", "서울, ", False, True),
-    ("나|는 서울에 갔다", "서울", False, False),
-    ("나|는 남서울 갔다", "서울", False, False),
-    ("나|는 3.14", "14", False, False),
-    ("서울.에", "서울", False, False),
-]
+@pytest.mark.parametrize(
+    ("marked", "answer", "on_borders", "reachable"),
+    [
+        ("나|는 서울|에 갔다|.", "서울", True, True),
+        ("나|는 서울|에 갔다|.", "서울에 갔다", True, True),
+        ("나|는 서울 갔다", "서울 ", False, True),
+        ("나|는 서울 갔다", " 서울", False, True),
+        ("나|는 서울\n갔다", "서울\n", False, True),
+        ("나|는 갔다.", "갔다", False, True),
+        ("나|는 (서울|)", "서울", False, True),
+        ("(서울), 갔다", "서울", False, True),
+        ("나|는 서울 갔다", "서울 갔다", True, True),
+        ("나|는 서울|, 갔다", "서울, ", False, True),
+        ("나|는 서울에 갔다", "서울", False, False),
+        ("나|는 남서울 갔다", "서울", False, False),
+        ("나|는 3.14", "14", False, False),
+        ("서울.에", "서울", False, False),
+    ],
+)
+def test_ceiling(marked: Any, answer: Any, on_borders: Any, reachable: Any):
+    figures = asked(marked, answer)
+    assert figures["answers"] == 1
+    assert (figures["answers_on_borders_percent"], figures["ceiling_exact_match"]) == (
+        100.0 * on_borders,
+        100.0 * reachable,
+    )
+    assert figures["missed"] == len(figures["missed_samples"]) == (not reachable)
 
 
-def test_ceiling():
-    for marked, answer, on_borders, reachable in CEILING_ROWS:
-        figures = asked(marked, answer)
-        assert figures["answers"] == 1
-        assert (figures["answers_on_borders_percent"], figures["ceiling_exact_match"]) == (
-            100.0 * on_borders,
-            100.0 * reachable,
-        )
-        assert figures["missed"] == len(figures["missed_samples"]) == (not reachable)
-
-
-def test_nothing_that_the_metric_allows_is_above_the_ceiling():
-    for marked, answers in [
+@pytest.mark.parametrize(
+    ("marked", "answers"),
+    [
         ("나|는 《서울》 갔다", ["서울"]),
         ("나|는 서울에 갔다", ["서울", "서울에"]),
-    ]:
-        text, spans = spelled(marked)
-        best = max(
-            korquad_exact_match(text[start:end], answer) for start, _ in spans for _, end in spans for answer in answers
-        )
-        assert asked(marked, *answers)["ceiling_exact_match"] == 100.0 * best == 100.0, (marked, answers)
+    ],
+)
+def test_nothing_that_the_metric_allows_is_above_the_ceiling(marked: Any, answers: Any):
+    text, spans = spelled(marked)
+    best = max(
+        korquad_exact_match(text[start:end], answer) for start, _ in spans for _, end in spans for answer in answers
+    )
+    assert asked(marked, *answers)["ceiling_exact_match"] == 100.0 * best == 100.0, (marked, answers)
 
 
 @PROPERTY
@@ -333,24 +340,24 @@ def test_paragraphs_of_several_batches_are_all_asked():
     assert (figures["answers"], figures["missed"], len(figures["missed_samples"])) == (BATCH + 7, 7, 5)
 
 
-SAME_ANSWER_ROWS = [
-    ("서울", 1, {1}, True),
-    ("서울", 1, {0, 2}, False),
-    ("서 울", 1, {2}, True),
-    ("서 울", 2, {1}, True),
-    ("서., 울", 1, {4}, True),
-    ("서., 울", 4, {1}, True),
-    ("서.울", 1, {0, 3}, False),
-    ("서.", 1, {2}, True),
-    (".울", 1, {0}, True),
-    ("서·울", 1, {2}, False),
-    ("서울", 0, set(), False),
-]
-
-
-def test_same_answer():
-    for text, place, boundaries, answer in SAME_ANSWER_ROWS:
-        assert same_answer(text, place, boundaries) is answer
+@pytest.mark.parametrize(
+    ("text", "place", "boundaries", "answer"),
+    [
+        ("서울", 1, {1}, True),
+        ("서울", 1, {0, 2}, False),
+        ("서 울", 1, {2}, True),
+        ("서 울", 2, {1}, True),
+        ("서., 울", 1, {4}, True),
+        ("서., 울", 4, {1}, True),
+        ("서.울", 1, {0, 3}, False),
+        ("서.", 1, {2}, True),
+        (".울", 1, {0}, True),
+        ("서·울", 1, {2}, False),
+        ("서울", 0, set(), False),
+    ],
+)
+def test_same_answer(text: Any, place: Any, boundaries: Any, answer: Any):
+    assert same_answer(text, place, boundaries) is answer
 
 
 def test_what_the_metric_does_not_see_is_what_it_drops():
@@ -358,17 +365,17 @@ def test_what_the_metric_does_not_see_is_what_it_drops():
     assert [one for one in characters if unseen(one)] == [one for one in characters if not korquad_normalize(one)]
 
 
-AROUND_ROWS = [
-    (12, 14, "cdefghijkl[mn]opqrstuvwx"),
-    (0, 1, "[a]bcdefghijk"),
-    (3, 3, "abc[]defghijklm"),
-    (24, 26, "opqrstuvwx[yz]"),
-]
-
-
-def test_around():
-    for left, right, shown in AROUND_ROWS:
-        assert around(string.ascii_lowercase, left, right) == shown
+@pytest.mark.parametrize(
+    ("left", "right", "shown"),
+    [
+        (12, 14, "cdefghijkl[mn]opqrstuvwx"),
+        (0, 1, "[a]bcdefghijk"),
+        (3, 3, "abc[]defghijklm"),
+        (24, 26, "opqrstuvwx[yz]"),
+    ],
+)
+def test_around(left: Any, right: Any, shown: Any):
+    assert around(string.ascii_lowercase, left, right) == shown
 
 
 # on the bundled questions
@@ -382,21 +389,21 @@ def reached(answer, text, spans):
     return any(korquad_exact_match(text[start:end], answer["text"]) for start in begins for end in ends if start < end)
 
 
-def test_the_ceiling_of_the_bundled_questions_is_that_of_a_recount(front_end):
-    for analyzer in ["kiwi", "whitespace"]:
-        tokenizer = MorphemeTokenizer(vocab_file=front_end.tokenizer / VOCABULARY_FILE, analyzer=analyzer)
-        encode = partial(tokenizer, add_special_tokens=False, return_offsets_mapping=True)
-        rows = list(paragraphs(CORPORA / "qa_train.json"))
-        scores = [
-            reached(question["answers"][0], row["context"], encode(row["context"])["offset_mapping"])
-            for row in rows
-            for question in row["qas"]
-        ]
-        figures = ceiling(rows, encode)
-        assert figures["answers"] == len(scores) > 50, analyzer
-        assert figures["ceiling_exact_match"] == round(100 * sum(scores) / len(scores), 3), analyzer
-        assert figures["missed"] == scores.count(False), analyzer
-        assert (figures["missed"] > 0) == (analyzer == "whitespace"), analyzer
+@pytest.mark.parametrize("analyzer", ["kiwi", "whitespace"])
+def test_the_ceiling_of_the_bundled_questions_is_that_of_a_recount(analyzer: Any, front_end):
+    tokenizer = MorphemeTokenizer(vocab_file=front_end.tokenizer / VOCABULARY_FILE, analyzer=analyzer)
+    encode = partial(tokenizer, add_special_tokens=False, return_offsets_mapping=True)
+    rows = list(paragraphs(CORPORA / "qa_train.json"))
+    scores = [
+        reached(question["answers"][0], row["context"], encode(row["context"])["offset_mapping"])
+        for row in rows
+        for question in row["qas"]
+    ]
+    figures = ceiling(rows, encode)
+    assert figures["answers"] == len(scores) > 50, analyzer
+    assert figures["ceiling_exact_match"] == round(100 * sum(scores) / len(scores), 3), analyzer
+    assert figures["missed"] == scores.count(False), analyzer
+    assert (figures["missed"] > 0) == (analyzer == "whitespace"), analyzer
 
 
 def test_the_stage_reports_every_source_and_the_answers(front_end, tmp_path):
