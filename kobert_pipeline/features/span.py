@@ -17,6 +17,9 @@ from kobert_pipeline.questions.answer_priors import NO_PRIORS, AnswerPriors
 from kobert_pipeline.questions.exact_match import match_types
 from kobert_pipeline.tokenizer.loading import splits_into_morphemes
 
+Spans = dict[int, tuple[float, int, int]]
+"""By example number, the (score, first character, end character) of a span."""
+
 
 class SpanTask(Task):
     """Extractive question answering. Long contexts are split into overlapping windows."""
@@ -141,14 +144,15 @@ class SpanTask(Task):
             for i, example in enumerate(features.examples)
         ]
 
-    def answer_spans(
-        self, logits: dict[str, list[np.ndarray]], features: Features
-    ) -> dict[int, tuple[float, int, int]]:
-        """By example number, the (score, first character, end character) of its predicted answer; examples without one
-        are missing."""
-        return self.best_spans(logits, features)
+    def answer_spans(self, logits: dict[str, list[np.ndarray]], features: Features) -> Spans:
+        """The spans of the predicted answers; examples without one are missing."""
+        return self.answered(self.best_spans(logits, features), logits, features)
 
-    def best_spans(self, logits: dict[str, list[np.ndarray]], features: Features) -> dict[int, tuple[float, int, int]]:
+    def answered(self, best: Spans, logits: dict[str, list[np.ndarray]], features: Features) -> Spans:
+        """Those of the `best` spans that are answers; here every question has one."""
+        return best
+
+    def best_spans(self, logits: dict[str, list[np.ndarray]], features: Features) -> Spans:
         """By example number, the best `best_span` over all its windows; examples without a span are missing."""
         best: dict[int, tuple[float, int, int]] = {}
         windows, offsets, example_of = (features.arrays[name] for name in ("windows", "offsets", "example"))
@@ -188,7 +192,8 @@ class SpanTask(Task):
     ) -> list[dict[str, Any]]:
         """The answers with their characters in the context. `score` is the sum of the start and end logits of the best
         span, with its priors; None for an empty context."""
-        best, answered = self.best_spans(logits, features), self.answer_spans(logits, features)
+        best = self.best_spans(logits, features)
+        answered = self.answered(best, logits, features)
         rows = []
         for index, (example, answer) in enumerate(zip(features.examples, predictions, strict=True)):
             _, start, end = answered.get(index, (0.0, 0, 0))

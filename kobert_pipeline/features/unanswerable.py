@@ -11,7 +11,7 @@ import numpy as np
 
 from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.metrics import korquad_exact_match, korquad_f1, korquad_normalize, korquad_scores
-from kobert_pipeline.features.span import SpanTask
+from kobert_pipeline.features.span import Spans, SpanTask
 from kobert_pipeline.features.task import Example
 
 
@@ -51,11 +51,8 @@ class UnanswerableTask(SpanTask):
         network, priors = (task.model_copy(update={"null_threshold": None}) for task in ablated)
         return network, priors
 
-    def answer_spans(
-        self, logits: dict[str, list[np.ndarray]], features: Features
-    ) -> dict[int, tuple[float, int, int]]:
+    def answered(self, best: Spans, logits: dict[str, list[np.ndarray]], features: Features) -> Spans:
         """The best spans, except where the score of [CLS] exceeds a span's by more than the threshold."""
-        best = self.best_spans(logits, features)
         if self.null_threshold is None:
             return best
         nulls = null_scores(logits, features)

@@ -78,7 +78,9 @@ def allows(data: str, model: str) -> bool:
     of_data, of_model = (CREATIVE_COMMONS.fullmatch(identifier(name)) for name in (data, model))
     if of_data and of_model:  # later versions are accepted, too, but 1.0 names none
         versions = [match[2] or "" for match in (of_data, of_model)]
-        return of_data[1] == of_model[1] and (versions[0] == versions[1] or "1.0" != versions[0] < versions[1])
+        return of_data[1] == of_model[1] and (
+            versions[0] == versions[1] or (versions[0] != "1.0" and versions[0] < versions[1])
+        )
     return identifier(data) == identifier(model)
 
 
