@@ -12,8 +12,12 @@ from tokenizers import Regex, Tokenizer, normalizers, pre_tokenizers
 
 from .morpheme import MAX_MORPHEME_CHARACTERS, WORD_MARK
 
-WHITE_SPACE = r"[\s\x1c-\x1f]+"
-"""For the regular expressions of `tokenizers`, whose `\\s` lacks four characters that `str.isspace` counts."""
+WHITE_SPACE = "[\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+"
+"""The characters that `str.isspace` counts, written out, since `\\s` is different in Rust and in JavaScript."""
+WORD = f"{WORD_MARK}?[^{WORD_MARK}]+|{WORD_MARK}"
+"""What `Metaspace` of `tokenizers` splits into; that of transformers.js does not split, so this is applied after it."""
+PUNCTUATION = rf"{WORD_MARK}?(?!{WORD_MARK})[\p{{P}}\p{{S}}]"
+"""A punctuation mark or symbol with the word mark before it. JavaScript has no `[a&&[^b]]`, hence the lookahead."""
 
 
 def add_pipeline(backend: Tokenizer) -> None:
@@ -30,7 +34,8 @@ def add_pipeline(backend: Tokenizer) -> None:
     backend.pre_tokenizer = pre_tokenizers.Sequence(
         [
             pre_tokenizers.Metaspace(replacement=WORD_MARK, prepend_scheme="first"),
-            pre_tokenizers.Split(Regex(rf"{WORD_MARK}?[\p{{P}}\p{{S}}&&[^{WORD_MARK}]]"), "isolated"),
+            pre_tokenizers.Split(Regex(WORD), "isolated"),
+            pre_tokenizers.Split(Regex(PUNCTUATION), "isolated"),
             pre_tokenizers.Split(Regex(rf".{{1,{MAX_MORPHEME_CHARACTERS}}}"), "isolated"),
         ]
     )
