@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kobert_pipeline.corpus.readers.nsmc import Nsmc
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features import stage
 from kobert_pipeline.features.format import Features, flatten, row_starts
@@ -83,6 +84,13 @@ def test_the_split_is_stable_and_another_seed_gives_another(many: Path) -> None:
     assert fewer == {group for group in kept if int(group[2:-1]) >= 1050}, (
         "a group's side does not depend on the others"
     )
+
+
+@pytest.mark.parametrize(("share", "seed"), [(0.1, 1), (0.3, 7)])
+def test_the_reader_nsmc_gives_the_corpus_stage_the_reviews_of_dev(share: float, seed: int, many: Path) -> None:
+    splits, _ = split(options(dev_share=share, dev_seed=seed), many)
+    documents = Nsmc(path="train.txt", dev_share=share, dev_seed=seed).read(many)
+    assert [document.text for document in documents] == [example["text"] for example in splits["dev"]]
 
 
 def test_a_dev_file_is_taken_as_it_is(many: Path) -> None:

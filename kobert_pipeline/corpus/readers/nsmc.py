@@ -8,7 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
-from kobert_pipeline.corpus.document import Document
+from pydantic import Field
+
+from kobert_pipeline.config.options import Seed
+from kobert_pipeline.corpus.decontaminate import remove_whitespace
+from kobert_pipeline.corpus.document import Document, in_split
 from kobert_pipeline.corpus.reader import Reader
 from kobert_pipeline.tables.csv import read_csv
 from kobert_pipeline.tables.unreadable import Row, UnreadableInput
@@ -20,14 +24,23 @@ class Nsmc(Reader):
     """NSMC files, every review a document; labels are not read into the corpus."""
 
     name: Literal["nsmc"] = "nsmc"
+    dev_share: float | None = Field(None, gt=0, lt=0.5, exclude_if=lambda value: value is None)
+    """Only the reviews that the stage `features` with this `dev_share` and `dev_seed` puts into dev; in `decontaminate`
+    such that no text of dev is pretrained on. null: all."""
+    dev_seed: Seed = Field(1, exclude_if=lambda value: value == 1)
+    """Seed of that split."""
 
     def documents(self, path: Path) -> Iterator[Document | UnreadableInput]:
         """One per review that is not empty."""
         for row in read_reviews(path):
             if isinstance(row, UnreadableInput):
                 yield row
-            elif row.cells["document"].strip():
+            elif row.cells["document"].strip() and self._is_read(row.cells["document"]):
                 yield Document(f"{path.name}#{row.cells['id']}", path.name, row.cells["document"], ordered=False)
+
+    def _is_read(self, document: str) -> bool:
+        """Whether a review is among those that are asked for."""
+        return self.dev_share is None or in_split(f"{self.dev_seed}\n{remove_whitespace(document)}", self.dev_share)
 
 
 def read_reviews(path: Path, advice: str = "") -> Iterator[Row | UnreadableInput]:
