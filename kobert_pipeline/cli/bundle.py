@@ -66,7 +66,7 @@ def bundle(
     planned = plan(recipe, setting, run_dir, None)[1]
     jobs, left_out = select(planned, first, until)
     about, source_files = about_run(recipe, setting or []), training_files(planned) if first is None else []
-    documents = {REQUIREMENTS: requirements(), README: readme(about, source_files)}
+    documents = {REQUIREMENTS: requirements(), README: readme(about, jobs, source_files)}
     run = planned[0].folder.parent
     with locked(run), progress_display() as display, shown_on(display):
         display.begin("bundle", 1, 1)
@@ -157,13 +157,12 @@ def requirements() -> str:
 README_TEXT = """\
 # A bundle of the run {name}
 
-The files part-* are stages of a run of kobert-pipeline {version}. On the other machine, with this package in the same
-version and the packages of requirements.txt:
+The files part-* are stages of a run of kobert-pipeline {version}: {stages}. On the other machine, with this package in
+the same version and the packages of requirements.txt:
 
     pip install -r requirements.txt
     kobert unbundle FOLDER_OF_THIS_FILE
-    kobert pretrain runs/{name}/{name}.yaml
-    kobert finetune runs/{name}/{name}.yaml
+    {next_step}
 
 The parts may come one after another, each time with bundle.json: `kobert unbundle` says which are missing, and refuses
 damaged ones. Without a network there, `pip download -r requirements.txt -d wheels` here gets the packages to carry, and
@@ -172,7 +171,13 @@ files in xz format.
 """
 
 
-def readme(about: dict[str, str], source_files: list[Path]) -> str:
-    """The README of a bundle; `about` is what `about_run` returns."""
+def readme(about: dict[str, str], jobs: list["Job"], source_files: list[Path]) -> str:
+    """The README of a bundle of `jobs`; `about` is what `about_run` returns."""
+    from kobert_pipeline.runs.bundle import TRAINING
+
+    stages = list(dict.fromkeys(job.stage for job in jobs))
+    # a bundle of trained models is on its way back, where what is left of the recipe runs
+    steps = ("run",) if set(stages) & {*TRAINING, "publish"} else TRAINING
+    next_step = "\n    ".join(f"kobert {step} runs/{about['name']}/{about['name']}.yaml" for step in steps)
     lines = [f"Also copy {path.name} into the data folder (data_dir) there.\n" for path in source_files]
-    return "\n".join([README_TEXT.format(**about), *lines])
+    return "\n".join([README_TEXT.format(**about, stages=", ".join(stages), next_step=next_step), *lines])
