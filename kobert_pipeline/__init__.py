@@ -64,9 +64,10 @@ def run(
     ]
 
 
-def load(folder: str | Path, tokenizer: str | Path | None = None) -> "Checkpoint":
+def load(folder: str | Path, tokenizer: str | Path | None = None, backend: str = "auto") -> "Checkpoint":
     """Load a checkpoint: a published folder, one of `transformers`, or a name on the Hugging Face Hub (OWNER/NAME, or
-    OWNER/NAME@REVISION); with the `tokenizer` folder of its run also the model folder of a training."""
+    OWNER/NAME@REVISION); with the `tokenizer` folder of its run also the model folder of a training. `backend` is
+    `torch`, `onnx`, `onnx-int8`, or `auto`: ONNX Runtime where the folder has its file and there is no GPU."""
     from kobert_pipeline.inference.checkpoint import Checkpoint
 
-    return Checkpoint.load(folder, tokenizer)
+    return Checkpoint.load(folder, tokenizer, backend)

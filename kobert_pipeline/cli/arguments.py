@@ -44,3 +44,8 @@ TokenizerFolder = Annotated[
 ]
 LONG = "What to do with texts of more tokens than the model reads; windows overlap, and their mean is the result."
 Long = Annotated[Literal["truncate", "windows"], typer.Option("--long", help=LONG)]
+BACKEND = (
+    "What computes: torch, or ONNX Runtime with the file that `kobert publish` wrote, in float32 or in int8; auto is "
+    "onnx where the folder has that file and there is no GPU."
+)
+Backend = Annotated[Literal["auto", "torch", "onnx", "onnx-int8"], typer.Option(help=BACKEND)]

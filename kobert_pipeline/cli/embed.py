@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kobert_pipeline.cli.arguments import Folder, Long, TokenizerFolder
+from kobert_pipeline.cli.arguments import Backend, Folder, Long, TokenizerFolder
 from kobert_pipeline.cli.exit_codes import interrupt_on_sigterm
 from kobert_pipeline.cli.input_lines import count_texts, file_batches, refuse_missing, refuse_tables
 from kobert_pipeline.errors import UserError, refuse_existing
@@ -46,6 +46,7 @@ def embed(
     learn_weights: LearnWeights = None,
     long: Long = "truncate",
     tokenizer: TokenizerFolder = None,
+    backend: Backend = "auto",
 ) -> None:
     """Turn each line of text, or each row of a table, into a vector, or with --tokens each of its tokens. A command
     that was interrupted resumes when it is repeated.
@@ -65,7 +66,7 @@ def embed(
 
     if out:
         refuse_unwritable(out, "--out", FORMATS)
-    embedder = Embedder.load(checkpoint, tokenizer, pooling, numbers, weights, long)
+    embedder = Embedder.load(checkpoint, tokenizer, pooling, numbers, weights, long, backend)
     if learn_weights:
         _learn_weights(embedder, file_batches(files, column), learn_weights)
     elif out:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from kobert_pipeline.cli.arguments import AsJson
+from kobert_pipeline.cli.arguments import AsJson, Backend
 from kobert_pipeline.cli.formatting import print_json
 from kobert_pipeline.errors import UserError, refuse_existing
 from kobert_pipeline.files import atomic_write, write_json
@@ -55,6 +55,7 @@ def evaluate(
     seed: NoiseSeed = 1,
     task: TaskName = None,
     setting: TaskSettings = None,
+    backend: Backend = "auto",
     as_json: AsJson = False,
 ) -> None:
     """Score a checkpoint on a labelled file: as it is, by kind of text, and under noise (--noise), and list
@@ -76,7 +77,7 @@ def evaluate(
     from kobert_pipeline.evaluation.report import markdown
     from kobert_pipeline.inference.checkpoint import Checkpoint
 
-    loaded = Checkpoint.load(checkpoint).for_task(task, setting)
+    loaded = Checkpoint.load(checkpoint, backend=backend).for_task(task, setting)
     note_unused_options(checkpoint, loaded.model.config.to_dict(), task)
     results = evaluation.evaluate(loaded, file, noises, noise_in or [], errors, limit, noise_limit)
     report = {"checkpoint": checkpoint.name} | results

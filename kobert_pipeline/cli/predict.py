@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from kobert_pipeline.cli.arguments import AsJsonLines, Folder, Long, TokenizerFolder
+from kobert_pipeline.cli.arguments import AsJsonLines, Backend, Folder, Long, TokenizerFolder
 from kobert_pipeline.cli.formatting import print_table
 from kobert_pipeline.cli.input_lines import (
     file_batches,
@@ -75,6 +75,7 @@ def predict(
     top_k: Annotated[int, typer.Option(min=1, help="Tokens shown for each [MASK].")] = 5,
     long: Long = "truncate",
     tokenizer: TokenizerFolder = None,
+    backend: Backend = "auto",
     as_json: AsJsonLines = False,
 ) -> None:
     """Classify texts or pairs of texts, answer a question from them, find their entities, or fill their [MASK]s.
@@ -91,7 +92,7 @@ def predict(
     from kobert_pipeline.inference.checkpoint import Checkpoint
     from kobert_pipeline.inference.table_fields import predict_table
 
-    loaded, more = Checkpoint.load(checkpoint, tokenizer), (question, pair, top_k, long)
+    loaded, more = Checkpoint.load(checkpoint, tokenizer, backend), (question, pair, top_k, long)
     if file and (columns or is_table(file)):
         batches = predict_table(loaded, Path(file), columns or [], *more)
     else:

@@ -2,11 +2,11 @@
 
 import re
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
-from kobert_pipeline.cli.arguments import Long
+from kobert_pipeline.cli.arguments import Backend, Long
 from kobert_pipeline.errors import UserError
 
 NAME = re.compile(r"[\w.@/-]+")
@@ -23,8 +23,6 @@ Timeout = Annotated[float, typer.Option(min=0.1, help="Seconds for a request, wa
 
 WORKERS = "Processes that answer, each with its own copy of the models; one that dies is replaced."
 Workers = Annotated[int, typer.Option(min=1, help=WORKERS)]
-BACKEND = "What computes: torch, or ONNX Runtime with the file that `kobert publish` wrote, in float32 or in int8."
-Backend = Annotated[Literal["torch", "onnx", "onnx-int8"], typer.Option(help=BACKEND)]
 
 
 def serve(
@@ -37,7 +35,7 @@ def serve(
     timeout: Timeout = 30,
     long: Long = "truncate",
     workers: Workers = 1,
-    backend: Backend = "torch",
+    backend: Backend = "auto",
 ) -> None:
     """Answer requests over HTTP with one or several checkpoints.
 

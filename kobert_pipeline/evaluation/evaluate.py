@@ -11,11 +11,11 @@ from kobert_pipeline.errors import UserError
 from kobert_pipeline.evaluation import error_analysis, subsets
 from kobert_pipeline.evaluation.noise import Noise, add_noise, noisy_fields
 from kobert_pipeline.evaluation.wrong_labels import wrong_labels
+from kobert_pipeline.features.predicted import Predicted
 from kobert_pipeline.features.sequence import SequenceTask
 from kobert_pipeline.features.span import SpanTask
 from kobert_pipeline.features.task import Example, Task
 from kobert_pipeline.files import sha256
-from kobert_pipeline.finetune.model import Predicted
 from kobert_pipeline.finetune.prior_ablation import prior_ablation
 from kobert_pipeline.tables.columns import has_column
 from kobert_pipeline.tables.rows import read_rows

@@ -4,8 +4,8 @@ import csv
 from pathlib import Path
 from typing import Any
 
+from kobert_pipeline.features.predicted import Predicted
 from kobert_pipeline.files import atomic_write
-from kobert_pipeline.finetune.model import Predicted
 
 
 def wrong_labels(predicted: Predicted) -> list[dict[str, Any]]:

@@ -2,26 +2,22 @@
 choices stay in one batch."""
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import accumulate
-from math import inf
 
 import numpy as np
 import torch
 
 from kobert_pipeline.features.format import Features
+from kobert_pipeline.features.rows import MAX_PADDING_CPU, padded_arrays
 from kobert_pipeline.tokenizer.special_tokens import IGNORE_INDEX, PAD_ID
 from kobert_pipeline.training.transfer import copy_to_device
 
 SORTED_BATCHES = 64
 """Batches whose rows are sorted by length together: less padding, and the order is still random."""
-MAX_PADDING = {"cpu": 64}
-"""By kind of device, the tokens of padding above which the rows of a prediction get another batch, since one more
-forward pass costs less. Elsewhere `MAX_PADDING_GPU`, where a small batch takes as long as a large one."""
 MAX_PADDING_GPU = 8192
-MODEL_INPUTS = ("input_ids", "token_type_ids")
-"""The arrays of `Features` that are model inputs."""
+"""`MAX_PADDING_CPU` of other devices, where a small batch takes as long as a large one."""
 
 
 class Batches:
@@ -123,30 +119,9 @@ class BatchSchedule:
         return self.batches[number], step - (self.ends[number - 1] if number else 0)
 
 
-def by_length(features: Features, batch_size: int, max_padding: float = inf) -> list[np.ndarray]:
-    """The numbers of all rows in batches, shortest first, with little padding: for prediction."""
-    order = np.argsort(features.lengths, kind="stable")
-    parts = [order[i : i + batch_size] for i in range(0, len(order), batch_size)]
-    return [batch for part in parts for batch in split_at_padding(part, features.lengths, max_padding)]
-
-
-def split_at_padding(rows: np.ndarray, lengths: np.ndarray, max_padding: float) -> Iterator[np.ndarray]:
-    """Rows in the order of their length, split into batches of at most `max_padding` tokens of padding."""
-    first = tokens = 0
-    for last, row in enumerate(rows):
-        length = int(lengths[row])
-        # the rows are sorted, so the others of the batch would be padded to this one
-        if (last - first) * length - tokens > max_padding:
-            yield rows[first:last]
-            first, tokens = last, 0
-        tokens += length
-    if len(rows):
-        yield rows[first:]
-
-
 def max_padding_on(device: torch.device | str) -> int:
     """The most padding that a batch of a prediction should have on a device, in tokens."""
-    return MAX_PADDING.get(torch.device(device).type, MAX_PADDING_GPU)
+    return MAX_PADDING_CPU if torch.device(device).type == "cpu" else MAX_PADDING_GPU
 
 
 def padded(
@@ -157,23 +132,6 @@ def padded(
     labels: dict[str, np.ndarray] | None = None,
     pad_id: int = PAD_ID,
 ) -> dict[str, torch.Tensor]:
-    """`input_ids`, `token_type_ids`, `attention_mask` and per-token `labels` of `rows`: (n, L) each, or (n, choices,
-    L). L is `width`, by default the length of the longest row."""
-    index, real = cells(features, rows, width or int(features.lengths[rows].max()))
-    # RoBERTa numbers positions by counting what is not padding, so padding must be the model's own token
-    pads = dict.fromkeys(MODEL_INPUTS, 0) | {"input_ids": pad_id}
-    arrays = {name: np.where(real, features.arrays[name][index], pad) for name, pad in pads.items()}
-    arrays |= {"attention_mask": real}
-    arrays |= {name: np.where(real, array[index], IGNORE_INDEX) for name, array in (labels or {}).items()}
-    return copy_to_device({name: torch.from_numpy(array.astype(np.int64)) for name, array in arrays.items()}, device)
-
-
-def cells(features: Features, rows: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
-    """For each cell of a padded batch the number of its token, and whether it has one: (n, width) each, or
-    (n, choices, width)."""
-    windows = rows[:, None] * features.choices + np.arange(features.choices)  # (n, C)
-    begins, ends = features.arrays["windows"][windows, None], features.arrays["windows"][windows + 1, None]
-    index = begins + np.arange(width)  # (n, C, L)
-    real = index < ends
-    choices = slice(None) if features.choices > 1 else 0  # without choices the dimension C is dropped
-    return np.where(real, index, 0)[:, choices], real[:, choices]
+    """`padded_arrays` as tensors on a device."""
+    arrays = padded_arrays(features, rows, width, labels, pad_id)
+    return copy_to_device({name: torch.from_numpy(array) for name, array in arrays.items()}, device)

@@ -13,6 +13,7 @@ from kobert_pipeline.config.options import Options
 from kobert_pipeline.distributed import is_main_process
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.format import SPLITS, Features, features_of_ids
+from kobert_pipeline.features.rows import refuse_not_finite
 from kobert_pipeline.features.sequence import SequenceTask
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.files import read_json, write_array
@@ -185,10 +186,10 @@ def encoder_probabilities(unlabelled: Features, folder: Path, bf16: bool) -> np.
     import torch
 
     from kobert_pipeline.finetune.model import load as load_model
-    from kobert_pipeline.finetune.model import logits, refuse_not_finite
+    from kobert_pipeline.finetune.model import logits
     from kobert_pipeline.training.device import device, has_fast_bf16
 
     model = load_model(folder).to(device())
     outputs = logits(model, unlabelled, LABELLING_BATCH_SIZE, device(), bf16 and has_fast_bf16())
-    refuse_not_finite(model, outputs)
+    refuse_not_finite(model.name_or_path, outputs)
     return torch.from_numpy(np.stack(outputs["logits"])).double().softmax(1).numpy()

@@ -4,8 +4,6 @@ Evaluations on dev and test, `kobert predict` and `kobert evaluate` all call `pr
 device, so a text gets the same answer from each of them. This module needs neither the analyzer nor the text.
 """
 
-from dataclasses import dataclass
-from functools import cached_property
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,12 +14,14 @@ from torch.nn.functional import cross_entropy
 
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.format import Features
+from kobert_pipeline.features.predicted import Predicted
+from kobert_pipeline.features.rows import Logits, by_length, outputs_by_row, refuse_not_finite
 from kobert_pipeline.features.span import SpanTask
 from kobert_pipeline.features.tagging import TaggingTask
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.features.tasks.contrastive import Contrastive
 from kobert_pipeline.files import read_json
-from kobert_pipeline.finetune.batching import by_length, max_padding_on, padded
+from kobert_pipeline.finetune.batching import max_padding_on, padded
 from kobert_pipeline.finetune.encoder_layers import first_token_view, keep_first_token
 from kobert_pipeline.finetune.feature_based import CONFIG, FeatureBasedClassifier, FeatureBasedModel, FeatureBasedTagger
 from kobert_pipeline.finetune.packed import packed, packed_view
@@ -182,11 +182,8 @@ def load(folder: Path) -> Any:
 
 
 @torch.no_grad()
-def logits(
-    model: Any, features: Features, batch_size: int, device: torch.device | str, bf16: bool = False
-) -> dict[str, list[np.ndarray]]:
-    """Each output of the model as one array per row (a window, or one example's choices). Outputs per token are as long
-    as the window, without padding."""
+def logits(model: Any, features: Features, batch_size: int, device: torch.device | str, bf16: bool = False) -> Logits:
+    """Each output of the model as one array per row (a window, or one example's choices)."""
     model.eval()
     # in bf16 oneDNN keeps memory on the CPU for each number of tokens, which differs from batch to batch; and an empty
     # row has no first token
@@ -194,54 +191,18 @@ def logits(
     view = packed_view(model, device) if packable else None
     batches = by_length(features, batch_size, inf if view else max_padding_on(device))
     model = view or first_token_view(model)
-    by_row: dict[str, dict[int, np.ndarray]] = {}  # rows are predicted by length and returned in their order
-    # longest first: a shorter batch fits into the memory that a longer one has freed, not the other way round
-    for rows in track(batches[::-1], "predicting", len(batches), "batches"):
+
+    def outputs_of(rows: np.ndarray) -> dict[str, np.ndarray]:
         batch = packed(features, rows) if view else padded(features, rows, device, pad_id=pad_id_of(model))
         # in fp32 even within a bf16 training: selection and scores must be what a user of the saved model gets
         with torch.autocast(torch.device(device).type, torch.bfloat16, enabled=bf16):
             outputs = model(**drop_unsupported_inputs(model, batch))
-        for name, value in outputs.items():
-            if not isinstance(value, torch.Tensor):  # GPT-2 returns its cache, too
-                continue
-            array = value.float().cpu().numpy()
-            # spans give start_logits and end_logits (n, L), tags logits (n, L, C); other logits are (n, C)
-            per_token = name.endswith("_logits") or (name == "logits" and array.ndim == 3)
-            for row, values in zip(rows, array, strict=True):
-                by_row.setdefault(name, {})[int(row)] = values[: features.lengths[row]] if per_token else values
-    return {name: [arrays[i] for i in range(len(features))] for name, arrays in by_row.items()}
+        # GPT-2 returns its cache, too
+        tensors = {name: value for name, value in outputs.items() if isinstance(value, torch.Tensor)}
+        return {name: value.float().cpu().numpy() for name, value in tensors.items()}
 
-
-@dataclass(frozen=True)
-class Predicted:
-    """The result of `predict`: the model's `logits` per row, and the task's prediction per example."""
-
-    task: Task
-    features: Features
-    logits: dict[str, list[np.ndarray]]
-    predictions: list[Any]
-
-    @cached_property
-    def scores(self) -> dict[str, float]:
-        """The task's metrics, predictions against examples, in percent."""
-        return self.task.score(self.predictions, self.features.examples)
-
-    @cached_property
-    def results(self) -> list[dict[str, Any]]:
-        """The predictions as JSON objects, each with its scores."""
-        return self.task.results(self.predictions, self.logits, self.features)
-
-    @property
-    def classification_report(self) -> dict[str, Any]:
-        """The task's scores by class, {} for tasks without classes."""
-        return self.task.classification_report(self.predictions, self.features.examples)
-
-    @cached_property
-    def spans(self) -> dict[int, tuple[int, int]]:
-        """For a task with answer spans: {number of the example: (start, end)}, in characters of the context; examples
-        without an answer are left out. {} for other tasks."""
-        answers = self.task.answer_spans(self.logits, self.features) if isinstance(self.task, SpanTask) else {}
-        return {number: (start, end) for number, (_, start, end) in answers.items()}
+    # longest first: a shorter batch fits into the memory that a longer one has freed, not the other way round
+    return outputs_by_row(features, track(batches[::-1], "predicting", len(batches), "batches"), outputs_of)
 
 
 def predict(
@@ -260,7 +221,7 @@ def predict(
     module = SentenceVectors(model, task.pooling) if isinstance(task, Contrastive) else model
     of_device = PREDICT_BATCH_SIZE if torch.device(device).type == "cpu" else PREDICT_BATCH_SIZE_GPU
     outputs = logits(module, features, batch_size or of_device, device)
-    refuse_not_finite(model, outputs)
+    refuse_not_finite(getattr(model, "name_or_path", ""), outputs)
     if calibrate:
         task = task.calibrate(outputs, features)
         _, state = fine_tuned_for(model.config.to_dict())
@@ -268,13 +229,3 @@ def predict(
         other = {name: value for name, value in state.items() if name not in task.inference_options}
         model.config.task_specific_params = {task.name: other | task.inference_state()}
     return Predicted(task, features, outputs, task.predict(outputs, features))
-
-
-def refuse_not_finite(model: Any, outputs: dict[str, list[np.ndarray]], kind: str = "scores") -> None:
-    """Raise UserError where a number of an output is NaN or infinite; a prediction from it would be meaningless."""
-    if not all(np.isfinite(row).all() for rows in outputs.values() for row in rows):
-        name = getattr(model, "name_or_path", "") or "the model"
-        raise UserError(
-            f"{name} gives {kind} that are not finite (NaN or infinite): its weights are damaged; copy or train it "
-            "again"
-        )

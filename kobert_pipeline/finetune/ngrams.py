@@ -111,7 +111,7 @@ class NgramClassifier:
 def run(options: Ngrams, test: bool, seed: int, features: Path, tokenizer: Path, out: Path) -> dict[str, Any]:
     """Train on train, evaluate on dev and, with `test`, on test, and write the classifier and the predictions for test
     to `out`. The folder `tokenizer` is that of the features. Returns the counts and scores for the manifest."""
-    from kobert_pipeline.finetune.model import Predicted  # torch
+    from kobert_pipeline.features.predicted import Predicted  # torch
 
     if not is_main_process():
         return {}  # one process is enough

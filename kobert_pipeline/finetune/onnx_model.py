@@ -1,80 +1,174 @@
 """A published ONNX file in the place of the torch model, computed by ONNX Runtime on the CPU.
 
-Its outputs are read as those of the `transformers` model that the folder's config names, so that predicting, embedding
-and filling masks have one implementation. No code of the folder is run: only the operators of ONNX Runtime are known.
+Neither torch nor transformers is imported, so that a label is there in half a second. No code of the folder is run:
+only the operators of ONNX Runtime are known.
 """
 
 import importlib.util
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import Any
 
-import torch
-from transformers.utils.generic import ModelOutput
+import numpy as np
 
 from kobert_pipeline.errors import UserError
+from kobert_pipeline.features.format import Features
+from kobert_pipeline.features.predicted import Predicted
+from kobert_pipeline.features.rows import (
+    MAX_PADDING_CPU,
+    Logits,
+    by_length,
+    outputs_by_row,
+    padded_arrays,
+    refuse_not_finite,
+)
+from kobert_pipeline.features.task import Task
+from kobert_pipeline.features.tasks.contrastive import Contrastive
 from kobert_pipeline.files import read_json
-from kobert_pipeline.training.hf_config import model_class
+from kobert_pipeline.progress import track
+from kobert_pipeline.tokenizer.special_tokens import PAD_ID
 from kobert_pipeline.training.weight_files import HIDDEN_STATES
 
 NOT_OF_THE_HEAD = (HIDDEN_STATES, "pooler_output")
 """Outputs that an encoder without a head has, too."""
-
 LARGE_HEADS = ("ForPreTraining", "ForMaskedLM", "LMHeadModel")
 """Suffixes of models whose head gives logits of the whole vocabulary, which cost more than the encoder."""
-LIBRARIES = ("onnxruntime", "onnx")
+CAUSAL = ("gpt2",)
+"""Types of models in which a token sees none of those after it."""
+NEEDED = ("architectures", "vocab_size", "hidden_size", "num_hidden_layers", "model_type", "max_position_embeddings")
+"""Keys of a config that predictions need. A file may omit those that have the default of its model type."""
+BATCH_SIZE = 64
 FATAL = 4
 """The only level of messages that ONNX Runtime prints; errors are raised as exceptions."""
 
-
-class OnnxEncoder(torch.nn.Module):
-    """The encoder below the head: `last_hidden_state` (B, S, H), and nothing of the layers before."""
-
-    def __init__(self, session: Any, config: Any, is_causal: bool) -> None:
-        super().__init__()
-        self.session, self.config, self.is_causal, self.name_or_path = session, config, is_causal, ""
-
-    def forward(self, output_hidden_states: bool = False, **inputs: torch.Tensor) -> ModelOutput:
-        """The last hidden states, also as the only ones of `hidden_states`."""
-        outputs = run(self.session, [HIDDEN_STATES], inputs)
-        return ModelOutput(outputs | {"hidden_states": (outputs[HIDDEN_STATES],)})
+Arrays = dict[str, np.ndarray]
 
 
-class OnnxModel(torch.nn.Module):
-    """An ONNX file with the config of the model that it was exported from. It has no weights of torch.
+@dataclass(frozen=True)
+class OnnxConfig:
+    """The config of the model that an ONNX file was exported from, with the names that a `transformers` config has."""
+
+    values: dict[str, Any]
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self.values[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+    @property
+    def id2label(self) -> dict[int, str]:
+        """{number: label}; two labels without a name where the file gives none."""
+        labels = self.values.get("id2label") or {0: "LABEL_0", 1: "LABEL_1"}
+        return {int(number): label for number, label in labels.items()}
+
+    @property
+    def problem_type(self) -> str | None:
+        """What the head is for."""
+        return self.values.get("problem_type")
+
+    def to_dict(self) -> dict[str, Any]:
+        """The values, as in config.json."""
+        return self.values
+
+
+class OnnxModel:
+    """An ONNX file with the config of the model that it was exported from.
 
     `class_name` is the class of that model, `head_outputs` are the names of its head's outputs, and `gives_states` says
     whether the file has what vectors are made of.
     """
 
-    def __init__(self, file: Path, found: Any, config: Any) -> None:
-        super().__init__()
-        with torch.device("meta"):  # the modules without weights, which only the file has
-            modules = list(found(config).modules())
-        self.session, self.config, self.class_name, self.name_or_path = open_session(file), config, found.__name__, ""
+    def __init__(self, file: Path, config: OnnxConfig) -> None:
+        self.session, self.config, self.name_or_path = open_session(file), config, ""
+        self.class_name = str(config.architectures[0])
         outputs = [node.name for node in self.session.get_outputs()]
         self.head_outputs = [name for name in outputs if name not in NOT_OF_THE_HEAD]
         self.gives_states = HIDDEN_STATES in outputs
-        is_causal = any(getattr(module, "is_causal", False) for module in modules)
-        separate = self.gives_states and found.__name__.endswith(LARGE_HEADS)
-        self.base_model = OnnxEncoder(encoder_session(file) if separate else self.session, config, is_causal)
+        separate = self.gives_states and self.class_name.endswith(LARGE_HEADS)
+        self.encoder_session = encoder_session(file) if separate else self.session
+        pad_id = config.values.get("pad_token_id")
+        self.pad_id = pad_id if isinstance(pad_id, int) else PAD_ID
 
-    def get_encoder(self) -> OnnxEncoder:
-        """The encoder, as `transformers` calls it where there is a decoder, too."""
-        return self.base_model
+    @property
+    def is_causal(self) -> bool:
+        """Whether a token sees none of those after it."""
+        return self.config.model_type in CAUSAL
 
-    def forward(self, **inputs: torch.Tensor) -> ModelOutput:
-        """The outputs of the head."""
-        return ModelOutput(run(self.session, self.head_outputs, inputs))
+    def outputs(self, arrays: Arrays) -> Arrays:
+        """The outputs of the head for the inputs (B, S)."""
+        return run(self.session, self.head_outputs, arrays)
+
+    def states(self, arrays: Arrays) -> np.ndarray:
+        """The last hidden states (B, S, H) for the inputs (B, S)."""
+        return run(self.encoder_session, [HIDDEN_STATES], arrays)[HIDDEN_STATES]
+
+    def logits(self, features: Features) -> Logits:
+        """Each output of the head, one array per row."""
+        batches = by_length(features, BATCH_SIZE, MAX_PADDING_CPU)
+        return outputs_by_row(
+            features,
+            track(batches, "predicting", len(batches), "batches"),
+            lambda rows: self.outputs(padded_arrays(features, rows, pad_id=self.pad_id)),
+        )
+
+    def vectors(self, features: Features, pooling: str) -> Logits:
+        """`vectors`: those of each row's texts, (C, H)."""
+
+        def outputs_of(rows: np.ndarray) -> Arrays:
+            arrays = padded_arrays(features, rows, pad_id=self.pad_id)
+            shape = arrays["input_ids"].shape[:-1]
+            flat = {name: array.reshape(-1, array.shape[-1]) for name, array in arrays.items()}  # (B * C, L)
+            pooled = pool(pooling, self.states(flat), flat["attention_mask"])
+            return {"vectors": pooled.reshape(*shape, -1)}
+
+        return outputs_by_row(features, by_length(features, BATCH_SIZE, inf), outputs_of)
 
 
-def load(folder: Path, name: str) -> OnnxModel:
+def predict(model: OnnxModel, task: Task, features: Features) -> Predicted:
+    """The predictions of a model that was fine-tuned for `task`, on features. Raises UserError where the logits are not
+    finite."""
+    outputs = model.vectors(features, task.pooling) if isinstance(task, Contrastive) else model.logits(features)
+    refuse_not_finite(model.name_or_path, outputs)
+    return Predicted(task, features, outputs, task.predict(outputs, features))
+
+
+def pool(pooling: str, states: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """The vectors (B, H) of states (B, S, H) with weights (B, S), 0 for padding, as `finetune.pooling` makes them."""
+    if pooling == "cls":
+        return states[:, 0]
+    if pooling == "max":
+        return np.where(weights[..., None] == 0, -np.inf, states).max(1)
+    weights = weights.astype(states.dtype)
+    return np.einsum("bsh,bs->bh", states, weights) / weights.sum(1, keepdims=True)
+
+
+def load(folder: Path, name: str, config: OnnxConfig | None = None) -> OnnxModel:
     """The ONNX file `name` of a published folder. Raises UserError where a library is missing."""
-    if missing := [library for library in LIBRARIES if importlib.util.find_spec(library) is None]:
+    config = config or config_of(folder)
+    needed = ("onnxruntime", "onnx") if str(config.architectures[0]).endswith(LARGE_HEADS) else ("onnxruntime",)
+    if missing := [library for library in needed if importlib.util.find_spec(library) is None]:
         raise UserError(
             f"{folder / name} requires {' and '.join(missing)}, not installed here; pip install 'kobert-pipeline[onnx]'"
         )
-    found = model_class(read_json(folder / "config.json"), folder / "config.json")
-    return OnnxModel(folder / name, found, found.config_class.from_pretrained(folder))
+    return OnnxModel(folder / name, config)
+
+
+def config_of(folder: Path) -> OnnxConfig:
+    """The config in a folder."""
+    values = read_json(folder / "config.json")
+    named = values.get("architectures") if isinstance(values, dict) else None
+    is_named = isinstance(named, list) and bool(named) and isinstance(named[0], str)
+    if not is_named or not all(key in values for key in NEEDED):
+        from kobert_pipeline.training.hf_config import model_class
+
+        # transformers knows the defaults
+        found = model_class(values, folder / "config.json")
+        values = found.config_class.from_pretrained(folder).to_dict() | {"architectures": [found.__name__]}
+    return OnnxConfig(values)
 
 
 def encoder_session(file: Path) -> Any:
@@ -88,11 +182,11 @@ def encoder_session(file: Path) -> Any:
 
 
 def open_session(model: Path | bytes) -> Any:
-    """A session of ONNX Runtime with as many threads as torch has, which `OMP_NUM_THREADS` sets."""
+    """A session of ONNX Runtime with as many threads as OMP_NUM_THREADS says, or as there are cores."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = torch.get_num_threads()
+    options.intra_op_num_threads = int(os.environ.get("OMP_NUM_THREADS") or 0)
     # its plan of memory is for one shape and kept for each, and batches have many
     options.enable_mem_pattern = False
     options.log_severity_level = FATAL
@@ -100,9 +194,8 @@ def open_session(model: Path | bytes) -> Any:
     return onnxruntime.InferenceSession(given, options, providers=["CPUExecutionProvider"])
 
 
-def run(session: Any, outputs: list[str], inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+def run(session: Any, outputs: Sequence[str], inputs: Arrays) -> Arrays:
     """The named outputs."""
     # inputs that no output depends on are not in the file
-    given = {node.name: inputs[node.name].numpy() for node in session.get_inputs() if node.name in inputs}
-    values = session.run(outputs, given)
-    return {name: torch.from_numpy(value) for name, value in zip(outputs, values, strict=True)}
+    used = {node.name: inputs[node.name] for node in session.get_inputs() if node.name in inputs}
+    return dict(zip(outputs, session.run(list(outputs), used), strict=True))

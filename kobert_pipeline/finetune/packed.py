@@ -12,7 +12,7 @@ import torch
 from transformers.modeling_outputs import BaseModelOutput, BaseModelOutputWithPastAndCrossAttentions
 
 from kobert_pipeline.features.format import Features
-from kobert_pipeline.finetune.batching import MODEL_INPUTS, cells
+from kobert_pipeline.features.rows import MODEL_INPUTS, cells
 from kobert_pipeline.finetune.encoder_layers import with_own_parts
 from kobert_pipeline.training.attention import SequenceLayout, packed_attention
 

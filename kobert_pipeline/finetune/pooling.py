@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from kobert_pipeline.errors import UserError
 from kobert_pipeline.finetune.feature_based import FeatureBasedModel
+from kobert_pipeline.training.hf_config import refuse_causal_cls
 
 
 def first_token(states: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
@@ -51,13 +51,9 @@ def encoder_of(model: Any) -> Any:
     return model.get_encoder() if model.config.is_encoder_decoder else model.base_model
 
 
-def refuse_causal_cls(encoder: Any, pooling: str) -> None:
-    """Raise UserError for the pooling `cls` of a causal model, such as GPT."""
-    if pooling == "cls" and any(getattr(part, "is_causal", False) for part in encoder.modules()):
-        raise UserError(
-            "a causal model's first token sees no other one, so cls would give every text the same vector; choose "
-            "another pooling"
-        )
+def is_causal(encoder: torch.nn.Module) -> bool:
+    """Whether a token sees none of those after it."""
+    return any(getattr(part, "is_causal", False) for part in encoder.modules())
 
 
 class SentenceVectors(torch.nn.Module):
@@ -67,7 +63,7 @@ class SentenceVectors(torch.nn.Module):
         super().__init__()
         self.encoder, self.pool = encoder_of(model), POOLINGS[pooling]
         self.config = self.encoder.config
-        refuse_causal_cls(self.encoder, pooling)
+        refuse_causal_cls(is_causal(self.encoder), pooling)
 
     def forward(self, **inputs: torch.Tensor) -> dict[str, torch.Tensor]:
         """`vectors` (B, C, H) float32 of B rows of C texts each, from inputs (B, C, L)."""

@@ -8,8 +8,8 @@ the network unless these three stand side by side.
 
 import numpy as np
 
+from kobert_pipeline.features.predicted import Predicted
 from kobert_pipeline.features.task import Task
-from kobert_pipeline.finetune.model import Predicted
 
 Logits = dict[str, list[np.ndarray]]
 """Each output of a model, one array per window."""

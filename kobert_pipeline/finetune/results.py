@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from kobert_pipeline.files import write_json_lines
 
 if TYPE_CHECKING:
-    from kobert_pipeline.finetune.model import Predicted
+    from kobert_pipeline.features.predicted import Predicted
 
 PREDICTIONS = "predictions.jsonl"
 

@@ -11,7 +11,7 @@ from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from pydantic_core import PydanticCustomError
@@ -21,14 +21,14 @@ from kobert_pipeline.config import recipe_file
 from kobert_pipeline.errors import UserError, did_you_mean
 from kobert_pipeline.features.format import Features, features_of_ids
 from kobert_pipeline.features.in_parts import featurize_in_parts
+from kobert_pipeline.features.predicted import Predicted
 from kobert_pipeline.features.task import Example, Task
 from kobert_pipeline.files import read_json
-from kobert_pipeline.inference.loading import BACKENDS, TORCH, head_of, load
+from kobert_pipeline.finetune.onnx_model import OnnxModel
+from kobert_pipeline.finetune.onnx_model import predict as predict_by_onnx
+from kobert_pipeline.inference.loading import AUTO, BACKENDS, TORCH, choose_backend, head_of, load
 from kobert_pipeline.inference.windows import mean_by_text, splits, windows_of
 from kobert_pipeline.training.hf_config import fine_tuned_for, inference_length
-
-if TYPE_CHECKING:
-    from kobert_pipeline.finetune.model import Predicted
 
 TASK_BY_HEAD = {
     "ForSequenceClassification": "classification", "ForMultipleChoice": "choice", "ForQuestionAnswering": "korquad",
@@ -52,7 +52,9 @@ class Checkpoint:
     def load(cls, folder: str | Path, tokenizer: str | Path | None = None, backend: str = TORCH) -> "Checkpoint":
         """Load a published folder, a folder of `transformers`, or a name on the Hugging Face Hub (OWNER/NAME,
         OWNER/NAME@REVISION); with the `tokenizer` folder of its run also the model folder of a training. With another
-        of the `BACKENDS` the model is an ONNX file. Raises UserError for what does not load."""
+        of the `BACKENDS` than torch the model is an ONNX file; `auto` is what `choose_backend` says. Raises UserError
+        for what does not load."""
+        backend = choose_backend(str(folder), Path(tokenizer) if tokenizer else None) if backend == AUTO else backend
         folder = Path(folder) if tokenizer else locate(str(folder), BACKENDS[backend])
         return cls(folder, *load(folder, Path(tokenizer) if tokenizer else None, backend))
 
@@ -89,15 +91,6 @@ class Checkpoint:
     def max_length(self) -> int:
         """Tokens of a text or window: as in fine-tuning, so that texts are read as in training."""
         return min(inference_length(self.model.config.to_dict()), int(self.tokenizer.model_max_length))
-
-    @cached_property
-    def device(self) -> Any:
-        """The best device that the model can be on; it is moved there at the first use."""
-        from kobert_pipeline.training.device import device_for
-
-        best = device_for(self.model)
-        self.model.to(best)
-        return best
 
     @cached_property
     def fills_masks(self) -> bool:
@@ -157,12 +150,19 @@ class Checkpoint:
         is_whole = len(inputs) == 1 + len(others)
         return self.task.unlabelled([text, *others] if is_whole else text.split("\t"))
 
-    def predict_examples(self, examples: list[Example]) -> "Predicted":
+    def predict_examples(self, examples: list[Example]) -> Predicted:
         """The predictions for examples of the task, with logits and scores."""
-        from kobert_pipeline.finetune.model import predict
-
         arrays = featurize_in_parts(self.task, examples, self.tokenizer, self.max_length)
-        return predict(self.model, self.task, Features(arrays, examples), self.device)
+        return self._predict(Features(arrays, examples))
+
+    def _predict(self, features: Features) -> Predicted:
+        """The predictions for features of the task, by the model's backend."""
+        if isinstance(self.model, OnnxModel):
+            return predict_by_onnx(self.model, self.task, features)
+        from kobert_pipeline.finetune.model import predict
+        from kobert_pipeline.training.device import device
+
+        return predict(self.model.to(device()), self.task, features, device())
 
     def results(self, examples: list[Example], long: str = "truncate") -> list[dict[str, Any]]:
         """The result of each example, as JSON values; where a task takes no windows, texts are always truncated."""
@@ -178,16 +178,12 @@ class Checkpoint:
     def results_of_ids(self, rows: list[list[int]]) -> list[dict[str, Any]]:
         """`results`, without texts, of single texts that are given as the ids of their tokens, special tokens
         included."""
-        from kobert_pipeline.finetune.model import predict
-
-        return predict(self.model, self.task, features_of_ids(rows), self.device).results
+        return self._predict(features_of_ids(rows)).results
 
     def _results_of_windows(self, examples: list[Example]) -> list[dict[str, Any]]:
         """The results by the mean of the logits of all windows of each text, weighted by their tokens."""
-        from kobert_pipeline.finetune.model import predict
-
         ids, text_of = windows_of(self.tokenizer, [example["text"] for example in examples], self.max_length)
-        of_windows = predict(self.model, self.task, features_of_ids(ids), self.device)
+        of_windows = self._predict(features_of_ids(ids))
         logits = {"logits": list(mean_by_text(np.stack(of_windows.logits["logits"]), ids, text_of))}
         features = Features({}, examples)
         return self.task.results(self.task.predict(logits, features), logits, features)

@@ -4,31 +4,26 @@ Every checkpoint can embed: its encoder is the model below its head. Texts are r
 as `kobert predict` reads them; the rest is truncated and counted. Batches hold texts of similar length.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from itertools import islice
-from math import inf
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from kobert_pipeline.checkpoint.source import TOKENIZER_FILES, locate
 from kobert_pipeline.errors import UserError, did_you_mean
 from kobert_pipeline.features.format import features_of_ids
+from kobert_pipeline.features.rows import by_tokens, refuse_not_finite
 from kobert_pipeline.files import digest, sha256
-from kobert_pipeline.finetune.batching import max_padding_on, padded, split_at_padding
-from kobert_pipeline.finetune.model import drop_unsupported_inputs, pad_id_of, refuse_not_finite
-from kobert_pipeline.finetune.onnx_model import OnnxEncoder
-from kobert_pipeline.finetune.pooling import POOLINGS, combine_layers, encoder_of, refuse_causal_cls
-from kobert_pipeline.inference.loading import load
+from kobert_pipeline.inference.encoders import POOLINGS, encoder_of
+from kobert_pipeline.inference.loading import AUTO, BACKENDS, TORCH, choose_backend, load
 from kobert_pipeline.inference.tagged_morphemes import morphemes_of_tokens, with_tags
 from kobert_pipeline.inference.token_weights import TokenWeights
 from kobert_pipeline.inference.vector_files import Columns, write_vectors
 from kobert_pipeline.inference.windows import mean_by_text, splits, windows_of
-from kobert_pipeline.training.device import device_for
-from kobert_pipeline.training.hf_config import trained_pooling
+from kobert_pipeline.training.hf_config import refuse_causal_cls, trained_pooling
 from kobert_pipeline.training.weight_files import weight_files
 
 BATCH_TOKENS = 8192
@@ -65,18 +60,17 @@ class Embedder:
         self.max_length = tokenizer.model_max_length
         pooling = pooling or trained_pooling(model.config.to_dict())
         self.pooling, self.layers = pooling, tuple(layers)
-        refuse_unfit(pooling, self.layers, self.encoder.config.num_hidden_layers)
+        refuse_unfit(pooling, self.layers, self.encoder.num_hidden_layers)
         if (pooling == "weighted") != (weights is not None):
             raise UserError(
                 "the pooling weighted, and no other, needs weights of tokens: learn them from texts with "
                 "--learn-weights FILE, then give --pooling weighted --weights FILE"
             )
-        if isinstance(self.encoder, OnnxEncoder) and (pooling == "first-last" or self.layers != LAST):
-            raise UserError("layers before the last are not in an ONNX file; start the server with --backend torch")
-        refuse_causal_cls(self.encoder, pooling)
+        if not self.encoder.has_all_layers and (pooling == "first-last" or self.layers != LAST):
+            raise UserError("layers before the last are not in an ONNX file; give --backend torch")
+        refuse_causal_cls(self.encoder.is_causal, pooling)
         self.weights = TokenWeights.load(Path(weights), tokenizer) if weights is not None else None
         self.truncated = 0
-        self.encoder.to(device_for(self.encoder))
         self.files: list[Path] = []
 
     @classmethod
@@ -88,13 +82,18 @@ class Embedder:
         layers: Sequence[int] = LAST,
         weights: str | Path | None = None,
         long: str = "truncate",
+        backend: str = TORCH,
     ) -> "Embedder":
-        """Load a checkpoint, as `kobert predict` does."""
+        """Load a checkpoint, as `kobert predict` does; `auto` is torch where layers before the last are read."""
+        if backend == AUTO:
+            of_last = tuple(layers) == LAST and pooling != "first-last"
+            backend = choose_backend(str(folder), tokenizer_folder) if of_last else TORCH
         if tokenizer_folder is None:
-            folder = locate(str(folder))
-        embedder = cls(*load(folder, tokenizer_folder), pooling, layers, weights, long)
+            folder = locate(str(folder), BACKENDS[backend])
+        embedder = cls(*load(folder, tokenizer_folder, backend), pooling, layers, weights, long)
         places = [folder] if tokenizer_folder is None else [folder, tokenizer_folder]
-        names = ("config.json", *weight_files(folder), *TOKENIZER_FILES)
+        model_files = weight_files(folder) if backend == TORCH else [BACKENDS[backend]]
+        names = ("config.json", *model_files, *TOKENIZER_FILES)
         paths = [place / name for place in places for name in names]
         embedder.files = [path for path in paths if path.is_file()]
         return embedder
@@ -116,11 +115,11 @@ class Embedder:
     def embed_ids(self, ids: list[list[int]]) -> np.ndarray:
         """The vectors of texts that are given as the ids of their tokens, special tokens included; none has more than
         `max_length`."""
-        vectors = np.zeros((len(ids), self.encoder.config.hidden_size * len(self.layers)), np.float32)
-        pool = POOLINGS[self.pooling]
-        for rows, states, mask in self._states(ids):
-            weights = mask if self.weights is None else self.weights.of_batch([ids[row] for row in rows])
-            vectors[rows] = pool(states, torch.as_tensor(weights, dtype=states.dtype, device=states.device)).cpu()
+        vectors = np.zeros((len(ids), self.width), np.float32)
+        features = features_of_ids(ids)
+        for rows in by_tokens(features.lengths, BATCH_TOKENS, self.encoder.max_padding):
+            weights = None if self.weights is None else self.weights.of_batch([ids[row] for row in rows])
+            vectors[rows] = self.encoder.vectors(features, rows, self.pooling, self.layers, weights)
         self._refuse_not_finite(vectors)
         return vectors
 
@@ -130,9 +129,10 @@ class Embedder:
         `tag`."""
         encoded = self._encode(texts, self._tagging_tokenizer, return_offsets_mapping=True)
         ids, offsets = encoded["input_ids"], encoded["offset_mapping"]
-        states_of = [np.zeros((0, self.encoder.config.hidden_size * len(self.layers)), np.float32)] * len(texts)
-        for rows, states, _ in self._states(ids):
-            for row, values in zip(rows, states.cpu().numpy(), strict=True):
+        states_of, features = [np.zeros((0, self.width), np.float32)] * len(texts), features_of_ids(ids)
+        for rows in by_tokens(features.lengths, BATCH_TOKENS, self.encoder.max_padding):
+            states = self.encoder.states(features, rows, self.pooling, self.layers)
+            for row, values in zip(rows, states, strict=True):
                 states_of[row] = values[: len(ids[row])]
         spans = [(start, end) for of_text in offsets for start, end in of_text]
         index = [number for number, of_text in enumerate(ids) for _ in of_text]
@@ -157,6 +157,11 @@ class Embedder:
         ids: list[list[int]] = self._encode(texts, self.tokenizer)["input_ids"]
         return ids
 
+    @property
+    def width(self) -> int:
+        """The dimensions of a vector."""
+        return int(self.encoder.hidden_size * len(self.layers))
+
     @cached_property
     def _tagging_tokenizer(self) -> Any:
         """The tokenizer whose single analysis also gives tags."""
@@ -172,17 +177,8 @@ class Embedder:
             self.truncated += sum(len(ids) > self.max_length for ids in longer)
         return encoded
 
-    def _states(self, ids: list[list[int]]) -> Iterator[tuple[np.ndarray, torch.Tensor, torch.Tensor]]:
-        """Batches: the numbers of their texts (B,), the states (B, S, H) and the mask (B, S), 0 for padding."""
-        features, device = features_of_ids(ids), device_for(self.encoder)
-        for rows in by_tokens(features.lengths, BATCH_TOKENS, max_padding_on(device)):
-            batch = padded(features, rows, device, pad_id=pad_id_of(self.encoder))
-            with torch.no_grad():
-                outputs = self.encoder(**drop_unsupported_inputs(self.encoder, batch), output_hidden_states=True)
-            yield rows, combine_layers(outputs.hidden_states, self.layers, self.pooling), batch["attention_mask"]
-
     def _refuse_not_finite(self, vectors: np.ndarray) -> None:
-        refuse_not_finite(self.encoder, {"embedding": [vectors]}, "vectors")
+        refuse_not_finite(self.encoder.name, {"embedding": [vectors]}, "vectors")
 
 
 def write_embeddings(out: Path, embedder: Embedder, texts: Iterable[str], tokens: bool, total: int | None) -> None:
@@ -218,16 +214,3 @@ def refuse_unfit(pooling: str, layers: tuple[int, ...], count: int) -> None:
             f"there is no layer {unknown[0]}: the model has 0, the embeddings, and 1 to {count}; counted from the last "
             f"these are -1 to {-count - 1}"
         )
-
-
-def by_tokens(lengths: np.ndarray, limit: int, max_padding: float = inf) -> Iterator[np.ndarray]:
-    """The numbers of all rows that have tokens, shortest first, in batches of at most `limit` tokens with padding, but
-    at least one row, and of at most `max_padding` tokens of padding."""
-    order = np.argsort(lengths, kind="stable")
-    order = order[lengths[order] > 0]
-    first = 0
-    for last, row in enumerate(order):
-        if last > first and (last + 1 - first) * lengths[row] > limit:
-            yield from split_at_padding(order[first:last], lengths, max_padding)
-            first = last
-    yield from split_at_padding(order[first:], lengths, max_padding)

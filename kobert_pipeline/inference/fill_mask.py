@@ -3,16 +3,14 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import torch
+import numpy as np
 
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.features.format import features_of_ids
-from kobert_pipeline.finetune.batching import max_padding_on, padded
-from kobert_pipeline.finetune.model import drop_unsupported_inputs, pad_id_of, refuse_not_finite
-from kobert_pipeline.inference.embed import by_tokens
+from kobert_pipeline.features.format import Features, features_of_ids
+from kobert_pipeline.features.rows import MAX_PADDING_CPU, by_tokens, padded_arrays, refuse_not_finite
+from kobert_pipeline.finetune.onnx_model import OnnxModel
 from kobert_pipeline.inference.loading import head_of
 from kobert_pipeline.morphemes.normalization import replace_surrogates
-from kobert_pipeline.training.device import device_for
 
 BATCH_TOKENS = 1024
 """Tokens per batch, with padding; each has a logit for the whole vocabulary: 130 MB for 32,000 tokens."""
@@ -43,30 +41,49 @@ def fill_masks(model: Any, tokenizer: Any, texts: list[str], top_ks: Sequence[in
             raise UserError(
                 f"a {tokenizer.mask_token} is beyond the model's {tokenizer.model_max_length} tokens; shorten the text"
             )
-    model.to(device_for(model))
     masks: list[list[dict[str, float]]] = [[] for _ in texts]
     for number, logits in mask_logits(model, ids, tokenizer.mask_token_id):
         masks[number] = [likeliest(tokenizer, row, top_ks[number]) for row in logits]
     return [{"text": text, "masks": found} for text, found in zip(texts, masks, strict=True)]
 
 
-def mask_logits(model: Any, ids: list[list[int]], mask_id: int) -> Iterator[tuple[int, torch.Tensor]]:
-    """For each text its number and the logits of its masks, (masks, V); the shortest texts first."""
-    features, device = features_of_ids(ids), device_for(model)
-    for rows in by_tokens(features.lengths, BATCH_TOKENS, max_padding_on(device)):
-        batch = padded(features, rows, device, pad_id=pad_id_of(model))
-        with torch.no_grad():
-            outputs = model(**drop_unsupported_inputs(model, batch))
-        # BertForPreTraining has two heads, and its MLM logits a name of their own
-        all_logits = outputs.prediction_logits if "prediction_logits" in outputs else outputs.logits
-        for number, row, logits in zip(rows.tolist(), batch["input_ids"], all_logits, strict=True):
-            found = logits[row == mask_id].float()  # (S, V) -> (masks, V)
-            refuse_not_finite(model, {"logits": list(found.cpu().numpy())})
-            yield number, found
+def mask_logits(model: Any, ids: list[list[int]], mask_id: int) -> Iterator[tuple[int, np.ndarray]]:
+    """For each text its number and the logits of its masks, (masks, V) float32; the shortest texts first."""
+    features, logits_of = features_of_ids(ids), _by_onnx if isinstance(model, OnnxModel) else _by_torch
+    for rows in by_tokens(features.lengths, BATCH_TOKENS, MAX_PADDING_CPU):
+        for number, logits in zip(rows.tolist(), logits_of(model, features, rows, mask_id), strict=True):
+            refuse_not_finite(model.name_or_path, {"logits": list(logits)})
+            yield number, logits
 
 
-def likeliest(tokenizer: Any, logits: torch.Tensor, top_k: int) -> dict[str, float]:
+def _by_torch(model: Any, features: Features, rows: np.ndarray, mask_id: int) -> list[np.ndarray]:
+    """The logits of the masks of each row, by torch."""
+    import torch
+
+    from kobert_pipeline.finetune.batching import padded
+    from kobert_pipeline.finetune.model import drop_unsupported_inputs, pad_id_of
+    from kobert_pipeline.training.device import device
+
+    batch = padded(features, rows, device(), pad_id=pad_id_of(model))
+    with torch.no_grad():
+        outputs = model.to(device())(**drop_unsupported_inputs(model, batch))
+    # BertForPreTraining has two heads, and its MLM logits a name of their own
+    logits = outputs.prediction_logits if "prediction_logits" in outputs else outputs.logits
+    is_mask = batch["input_ids"] == mask_id
+    return [values[chosen].float().cpu().numpy() for chosen, values in zip(is_mask, logits, strict=True)]
+
+
+def _by_onnx(model: OnnxModel, features: Features, rows: np.ndarray, mask_id: int) -> list[np.ndarray]:
+    """The logits of the masks of each row, by ONNX Runtime."""
+    arrays = padded_arrays(features, rows, pad_id=model.pad_id)
+    outputs = model.outputs(arrays)
+    logits = outputs["prediction_logits"] if "prediction_logits" in outputs else outputs["logits"]
+    return [values[row == mask_id] for row, values in zip(arrays["input_ids"], logits, strict=True)]
+
+
+def likeliest(tokenizer: Any, logits: np.ndarray, top_k: int) -> dict[str, float]:
     """The most likely tokens by (V,) logits, with their probabilities."""
-    top = logits.softmax(-1).topk(min(top_k, len(logits)))
-    tokens = tokenizer.convert_ids_to_tokens(top.indices.tolist())
-    return dict(zip(tokens, (round(value, 4) for value in top.values.tolist()), strict=True))
+    scores = np.exp(logits - logits.max())
+    top = np.argsort(-logits, kind="stable")[:top_k]
+    tokens = tokenizer.convert_ids_to_tokens(top.tolist())
+    return dict(zip(tokens, (round(float(value), 4) for value in scores[top] / scores.sum()), strict=True))

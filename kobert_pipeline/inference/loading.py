@@ -5,6 +5,7 @@ model folder of a fine-tuning and the tokenizer folder of its run. No code in a 
 is False): the folder may come from anybody.
 """
 
+import importlib.util
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,25 +13,38 @@ from typing import Any
 
 from kobert_pipeline.checkpoint.source import lacks_of_tokenizer, load_checkpoint_tokenizer, local_folder
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.files import read_json
+from kobert_pipeline.finetune import onnx_model
 from kobert_pipeline.runs import manifest
 from kobert_pipeline.runs.manifest import is_finished, verify
+from kobert_pipeline.tokenizer import tokenizers_only
 from kobert_pipeline.tokenizer.loading import is_morpheme_tokenizer
-from kobert_pipeline.training.hf_config import inference_length, model_class
+from kobert_pipeline.training.hf_config import inference_length
 from kobert_pipeline.training.weight_files import ONNX, ONNX_INT8, WEIGHTS, weight_files
 
 MODEL_FILES = ("config.json", WEIGHTS)
-TORCH = "torch"
-BACKENDS = {TORCH: WEIGHTS, "onnx": ONNX, "onnx-int8": ONNX_INT8}
+AUTO, TORCH, BY_ONNX = "auto", "torch", "onnx"
+BACKENDS = {TORCH: WEIGHTS, BY_ONNX: ONNX, "onnx-int8": ONNX_INT8}
 """{backend: the file of a published checkpoint that it computes}"""
+DRIVER = Path("/proc/driver/nvidia/version")
+"""Present where there is a GPU for torch; asking torch itself would take a second."""
+
+
+def choose_backend(name: str, tokenizer_folder: Path | None = None) -> str:
+    """What `auto` means for a checkpoint: ONNX Runtime where its folder has the file for it, and there is no GPU."""
+    folder = local_folder(name)
+    if tokenizer_folder is not None or folder is None or not (folder / ONNX).is_file() or DRIVER.exists():
+        return TORCH
+    return BY_ONNX if importlib.util.find_spec("onnxruntime") else TORCH
 
 
 def load(folder: Path, tokenizer_folder: Path | None = None, backend: str = TORCH) -> tuple[Any, Any]:
     """Load model and tokenizer of a published checkpoint or, with the `tokenizer_folder` of its run, of an unpublished
     model. With another of the `BACKENDS` the model is an `OnnxModel`. Raises UserError where one of them does not load,
     or their vocabularies differ in size."""
-    model = load_model(folder, tokenizer_folder is None) if backend == TORCH else load_onnx(folder, backend)
-    tokenizer = load_tokenizer(tokenizer_folder or folder)
+    if backend == TORCH:
+        model, tokenizer = load_model(folder, tokenizer_folder is None), load_tokenizer(tokenizer_folder or folder)
+    else:
+        model, tokenizer = load_onnx(folder, backend), load_tokenizer(folder, with_transformers=False)
     tokens = model.config.vocab_size
     # embeddings of other packages' checkpoints may have spare rows
     fits = len(tokenizer) == tokens if is_morpheme_tokenizer(tokenizer) else len(tokenizer) <= tokens
@@ -63,23 +77,22 @@ def load_model(folder: Path, with_tokenizer: bool = True) -> Any:
 
 def load_onnx(folder: Path, backend: str) -> Any:
     """Load the ONNX file of a published checkpoint. Raises UserError where it is missing or does not load."""
-    from kobert_pipeline.finetune import onnx_model
-    from kobert_pipeline.training.log import quiet_transformers
-
-    quiet_transformers()
     refuse_incomplete(folder, ("config.json",))
-    if model_class(read_json(folder / "config.json"), folder).__name__.endswith("ForMultipleChoice"):
+    with load_errors(folder):
+        config = onnx_model.config_of(folder)
+    if config.architectures[0].endswith("ForMultipleChoice"):
         raise UserError(f"{folder} chooses between candidates, which no ONNX file does yet; give --backend {TORCH}")
     name = BACKENDS[backend]
     if not (folder / name).is_file():
         option = "int8" if name == ONNX_INT8 else "true"
         raise UserError(f"{folder} has no {name}; publish it with onnx: {option}, or give --backend {TORCH}")
     with load_errors(folder):
-        return onnx_model.load(folder, name)
+        return onnx_model.load(folder, name, config)
 
 
-def load_tokenizer(folder: Path) -> Any:
-    """Load the tokenizer of a checkpoint or of a run's tokenizer stage, with this package's code, not the folder's."""
+def load_tokenizer(folder: Path, with_transformers: bool = True) -> Any:
+    """Load the tokenizer of a checkpoint or of a run's tokenizer stage, with this package's code, not the folder's; if
+    not `with_transformers`, by `tokenizers` alone where that is enough."""
     folder = local_folder(str(folder)) or folder
     if lacking := lacks_of_tokenizer(folder):
         raise UserError(
@@ -87,6 +100,8 @@ def load_tokenizer(folder: Path) -> Any:
             "run"
         )
     with load_errors(folder):
+        if not with_transformers and tokenizers_only.is_enough(folder):
+            return tokenizers_only.TokenizersOnly.from_folder(folder)
         return load_checkpoint_tokenizer(folder)
 
 

@@ -12,9 +12,9 @@ from kobert_pipeline.checkpoint.source import locate
 from kobert_pipeline.errors import UserError, did_you_mean
 from kobert_pipeline.features.metrics import ranking_scores
 from kobert_pipeline.features.span_examples import squad_examples
-from kobert_pipeline.finetune.pooling import POOLINGS
 from kobert_pipeline.inference.bm25 import Bm25
 from kobert_pipeline.inference.embed import LAST, Embedder
+from kobert_pipeline.inference.encoders import POOLINGS
 from kobert_pipeline.inference.loading import load
 from kobert_pipeline.inference.nearest import nearest, normalized, open_vectors
 from kobert_pipeline.progress import current_display

@@ -127,7 +127,7 @@ def other_ways(facts: CardFacts) -> list[str]:
         ]
     if facts.int8_cost is not None:
         parts.append(
-            "`onnx/model_int8.onnx` is the same in int8 (dynamic quantization): smaller and faster on a CPU. Its "
+            "`onnx/model_quantized.onnx` is the same in int8 (dynamic quantization): smaller and faster on a CPU. Its "
             "outputs depend a little on which texts are in a batch together. "
             + cost_of_rounding(facts.int8_cost, "torch's")
         )

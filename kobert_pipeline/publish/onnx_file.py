@@ -70,8 +70,8 @@ def write_onnx(folder: Path, auto_class: str, texts: list[str]) -> dict[str, Any
 
 
 def write_int8(folder: Path) -> None:
-    """Quantize `onnx/model.onnx` dynamically to `onnx/model_int8.onnx`: weights of matrix products and embeddings are
-    int8, activations become so while it runs."""
+    """Quantize `onnx/model.onnx` dynamically to `onnx/model_quantized.onnx`: weights of matrix products and embeddings
+    are int8, activations become so while it runs."""
     import onnx
     from onnxruntime.quantization import QuantType, quantize_dynamic
     from onnxruntime.quantization.quant_utils import add_pre_process_metadata

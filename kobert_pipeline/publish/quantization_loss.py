@@ -3,11 +3,12 @@ task, on held-out documents of the pretraining."""
 
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from kobert_pipeline.features.format import Features, features_of_ids
+from kobert_pipeline.features.predicted import Predicted
+from kobert_pipeline.features.rows import Logits, by_length, outputs_by_row
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.files import read_json
 from kobert_pipeline.publish.card_facts import RoundingCost, WeightFile
@@ -20,14 +21,9 @@ MAX_DOCUMENTS, MAX_TOKENS, BATCH_SIZE = 1000, 128, 64
 
 def cost_on_dev(features: Path, exact: WeightFile, rounded: WeightFile) -> RoundingCost:
     """The predictions of a model from two files of weights for the dev split in `features`."""
-    from kobert_pipeline.finetune import model
-    from kobert_pipeline.training.device import device_for
-
     _, state = fine_tuned_for(read_json(exact.folder / "config.json"))
     task, dev = Task.of_features(features).with_inference_state(state), Features.load(features / "dev")
-    ours, theirs = (
-        model.predict(one.to(device_for(one)), task, dev, device_for(one)) for one in (load(exact), load(rounded))
-    )
+    ours, theirs = (predictions(weights, task, dev) for weights in (exact, rounded))
     differ = sum(one != other for one, other in zip(ours.predictions, theirs.predictions, strict=True))
     # numbers, such as those of a regression, nearly all differ a little
     are_numbers = any(isinstance(one, float) for one in ours.predictions)
@@ -47,33 +43,50 @@ def cost_on_held_out(shards: Path, exact: WeightFile, rounded: WeightFile) -> Ro
         for start, end in pairwise(shard.documents.tolist())
     ]
     features = features_of_ids([text for text in texts if text][:MAX_DOCUMENTS])
-    ours, theirs = (unit_vectors(load(one), features) for one in (exact, rounded))
+    ours, theirs = (unit_vectors(weights, features) for weights in (exact, rounded))
     cosines = (ours * theirs).sum(1)
     return RoundingCost(len(cosines), cosine=(float(cosines.mean()), float(cosines.min())))
 
 
-def load(weights: WeightFile) -> Any:
-    """The model of a file of weights, by torch or by ONNX Runtime."""
+def predictions(weights: WeightFile, task: Task, features: Features) -> Predicted:
+    """The predictions of the model of a file of weights, by torch or by ONNX Runtime."""
     from kobert_pipeline.finetune import model, onnx_model
+    from kobert_pipeline.training.device import device
 
     folder, file = weights
-    return model.load(folder) if file == WEIGHTS else onnx_model.load(folder, file)
+    if file != WEIGHTS:
+        return onnx_model.predict(onnx_model.load(folder, file), task, features)
+    return model.predict(model.load(folder).to(device()), task, features, device())
 
 
-def unit_vectors(model: Any, features: Features) -> np.ndarray:
-    """The mean of each text's last hidden states, with length 1: (n, H), shortest texts first."""
+def unit_vectors(weights: WeightFile, features: Features) -> np.ndarray:
+    """The mean of each text's last hidden states, with length 1: (n, H)."""
+    from kobert_pipeline.finetune import onnx_model
+
+    folder, file = weights
+    of_rows = (
+        _by_torch(folder, features) if file == WEIGHTS else onnx_model.load(folder, file).vectors(features, "mean")
+    )
+    vectors = np.stack(of_rows["vectors"])
+    unit: np.ndarray = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    return unit
+
+
+def _by_torch(folder: Path, features: Features) -> Logits:
+    """`vectors` of each row, by torch."""
     import torch
 
-    from kobert_pipeline.finetune.batching import by_length, padded
-    from kobert_pipeline.finetune.model import drop_unsupported_inputs, pad_id_of
+    from kobert_pipeline.finetune.batching import padded
+    from kobert_pipeline.finetune.model import drop_unsupported_inputs, load, pad_id_of
     from kobert_pipeline.finetune.pooling import encoder_of, weighted_mean
-    from kobert_pipeline.training.device import device_for
+    from kobert_pipeline.training.device import device
 
-    device, encoder, found = device_for(model), encoder_of(model.to(device_for(model))), []
-    for rows in by_length(features, BATCH_SIZE):
-        batch = padded(features, rows, device, pad_id=pad_id_of(encoder))
+    encoder = encoder_of(load(folder).to(device()))
+
+    def vectors(rows: np.ndarray) -> dict[str, np.ndarray]:
+        batch = padded(features, rows, device(), pad_id=pad_id_of(encoder))
         with torch.no_grad():
             states = encoder(**drop_unsupported_inputs(encoder, batch)).last_hidden_state
-        vectors = weighted_mean(states.float(), batch["attention_mask"].float())
-        found.append(torch.nn.functional.normalize(vectors, dim=-1).cpu().numpy())
-    return np.concatenate(found)
+        return {"vectors": weighted_mean(states.float(), batch["attention_mask"].float()).cpu().numpy()}
+
+    return outputs_by_row(features, by_length(features, BATCH_SIZE), vectors)

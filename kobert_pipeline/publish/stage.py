@@ -26,7 +26,7 @@ Compare = Callable[[WeightFile, WeightFile], RoundingCost]
 WRITES = (
     *tokenizer_files(), "config.json", "model.safetensors", "README.md", "LICENSE", "training_manifest.json",
     *PLAIN_FILES, "modules.json", "1_Pooling/config.json", "config_sentence_transformers.json",
-    "sentence_bert_config.json", "onnx/model.onnx", "onnx/model.onnx.data", "onnx/model_int8.onnx",
+    "sentence_bert_config.json", "onnx/model.onnx", "onnx/model.onnx.data", "onnx/model_quantized.onnx",
 )  # fmt: skip
 """Patterns of every file that the stage may write to its folder."""
 FOREIGN_WRITES = (*WRITES, *TOKENIZER_FILES)
@@ -62,7 +62,7 @@ class PublishOptions(Options):
     says how far the rounded weights are from the exact ones."""
     onnx: Literal[False, True, "int8"] = False
     """Also write `onnx/model.onnx` and check that it gives the same outputs; requires `kobert-pipeline[onnx]`. `int8`:
-    also write it quantized, `onnx/model_int8.onnx`; the card says how far that is from torch."""
+    also write it quantized, `onnx/model_quantized.onnx`; the card says how far that is from torch."""
     emissions: EmissionsOptions | None = None
     """Watts per device and grams of CO2 per kilowatt hour, for the card; without them it does not mention CO2."""
 

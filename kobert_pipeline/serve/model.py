@@ -11,7 +11,7 @@ from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.task import Example, Task
 from kobert_pipeline.inference.checkpoint import Checkpoint
 from kobert_pipeline.inference.embed import Embedder
-from kobert_pipeline.inference.loading import BACKENDS, TORCH, load_errors
+from kobert_pipeline.inference.loading import AUTO, BACKENDS, TORCH, choose_backend, load_errors
 from kobert_pipeline.inference.similar import EmbeddedTexts, rankers, top
 from kobert_pipeline.inference.tokens import token_rows
 from kobert_pipeline.inference.windows import splits
@@ -37,15 +37,16 @@ class ServedModel:
     """
 
     def __init__(self, name: str, checkpoint: str, long: str = "truncate", backend: str = TORCH) -> None:
-        self.name, self.long, self.backend = name, long, backend
-        self.checkpoint = Checkpoint.load(checkpoint, backend=backend)
+        self.name, self.long = name, long
+        self.backend = choose_backend(checkpoint) if backend == AUTO else backend
+        self.checkpoint = Checkpoint.load(checkpoint, backend=self.backend)
         self.model, self.tokenizer = self.checkpoint.model, self.checkpoint.tokenizer
         self.task = self._task()
         folder = self.checkpoint.folder
         self.embedder = Embedder(self.model, self.tokenizer, long=long)
         # error messages quote it, and must not tell a client in which folder the checkpoint is
-        for part in (self.model, self.embedder.encoder):
-            part.name_or_path = name
+        self.embedder.encoder.rename(name)
+        self.model.name_or_path = name
         # for the event loop, which must not touch a tokenizer that the thread uses at the same time
         self.max_length: int = self.tokenizer.model_max_length
         self.longest_text = sys.maxsize if splits(long) else self.max_length

@@ -7,8 +7,6 @@ from typing import Any
 
 import yaml
 
-from kobert_pipeline.visualize.attention import Attention
-
 MAX_TOKENS = 128
 """Longer texts are truncated: their lines could not be told apart."""
 MAX_SCORES = 10
@@ -42,6 +40,8 @@ def attention_row(
 ) -> dict[str, Any]:
     """The attention of a text or pair between its morphemes, as JSON values. Raises UserError for a text without
     tokens, and where the model has no such layer or head."""
+    from kobert_pipeline.visualize.attention import Attention  # torch
+
     found = Attention.of(name, model, tokenizer, texts, MAX_TOKENS)
     matrix = found.matrix(*found.choose(layer, head), "morphemes")
     layers, heads, *_ = found.weights.shape

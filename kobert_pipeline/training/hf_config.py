@@ -46,6 +46,15 @@ def trained_pooling(config: dict[str, Any]) -> str:
     return str(fine_tuned_for(config)[1].get("pooling", "mean"))
 
 
+def refuse_causal_cls(is_causal: bool, pooling: str) -> None:
+    """Raise UserError for the pooling `cls` of a causal model, such as GPT."""
+    if is_causal and pooling == "cls":
+        raise UserError(
+            "a causal model's first token sees no other one, so cls would give every text the same vector; choose "
+            "another pooling"
+        )
+
+
 def with_model_type(config: Any, path: Path) -> dict[str, Any]:
     """A config, read from `path`, with its `model_type`: where it has none, that of the model class it names. Raises
     UserError where it does not name one either."""

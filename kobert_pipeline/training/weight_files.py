@@ -10,7 +10,7 @@ from kobert_pipeline.files import read_json
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 PART = re.compile(r"[\w.-]+\.safetensors")
 """A part's name, which leads to no other folder."""
-ONNX, ONNX_INT8 = "onnx/model.onnx", "onnx/model_int8.onnx"
+ONNX, ONNX_INT8 = "onnx/model.onnx", "onnx/model_quantized.onnx"
 """The model for ONNX Runtime in float32 and in int8, under the names that are usual on the Hub."""
 HIDDEN_STATES = "last_hidden_state"
 """The output of these files from which the vectors of texts are made."""

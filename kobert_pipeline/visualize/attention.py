@@ -14,7 +14,8 @@ import torch
 
 from kobert_pipeline.checkpoint.source import locate
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.finetune.model import drop_unsupported_inputs, refuse_not_finite
+from kobert_pipeline.features.rows import refuse_not_finite
+from kobert_pipeline.finetune.model import drop_unsupported_inputs
 from kobert_pipeline.finetune.pooling import encoder_of
 from kobert_pipeline.inference.loading import load
 from kobert_pipeline.questions.exact_match import match_types
@@ -151,7 +152,7 @@ def attention_weights(model: Any, tokens: Tokens) -> np.ndarray:
             "checkpoint such as a BERT, RoBERTa, ELECTRA or GPT-2"
         )
     weights = torch.cat(layers).float().cpu().numpy()
-    refuse_not_finite(encoder, {"attention": [weights]}, "attention weights")
+    refuse_not_finite(encoder.name_or_path, {"attention": [weights]}, "attention weights")
     return weights
 
 

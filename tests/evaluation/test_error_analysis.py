@@ -11,8 +11,8 @@ from kobert_pipeline.evaluation.error_analysis import CATEGORIES, PARTICLES, Rea
 from kobert_pipeline.evaluation.report import error_parts
 from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.metrics import korquad_scores
+from kobert_pipeline.features.predicted import Predicted
 from kobert_pipeline.features.task import Task
-from kobert_pipeline.finetune.model import Predicted
 from kobert_pipeline.inference.loading import load_tokenizer
 from kobert_pipeline.tables.squad import paragraphs
 from kobert_pipeline.tokenizer.report import ceiling

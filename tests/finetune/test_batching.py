@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kobert_pipeline.features.format import Features, flatten, row_starts
-from kobert_pipeline.finetune.batching import Batches, by_length, padded
+from kobert_pipeline.features.rows import by_length
+from kobert_pipeline.finetune.batching import Batches, padded
 from kobert_pipeline.finetune.plan import FinetunePlan
 from kobert_pipeline.finetune.train import width_multiple
 from kobert_pipeline.tokenizer.special_tokens import PAD_ID

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from kobert_pipeline.features.format import Features
+from kobert_pipeline.features.predicted import Predicted
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.files import read_json
-from kobert_pipeline.finetune.model import Predicted
 from kobert_pipeline.finetune.prior_ablation import BOTH, NETWORK, PRIORS, constant_logits, prior_ablation
 from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
 from kobert_pipeline.pipeline.card_from_dev import noise_on_dev

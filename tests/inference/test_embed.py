@@ -17,9 +17,10 @@ from safetensors.torch import load_file, save_file
 
 import kobert_pipeline as kobert_package
 from kobert_pipeline.errors import UserError
+from kobert_pipeline.features.rows import by_tokens
 from kobert_pipeline.finetune.feature_based import FeatureBasedTagger
 from kobert_pipeline.inference import embed as embedding
-from kobert_pipeline.inference.embed import Embedder, by_tokens
+from kobert_pipeline.inference.embed import Embedder
 from kobert_pipeline.inference.loading import load_tokenizer
 from kobert_pipeline.inference.tagged_morphemes import TaggingSegmenter, tagged_morphemes
 from kobert_pipeline.inference.token_weights import K1, B, TokenWeights

@@ -18,10 +18,10 @@ from kobert_pipeline.evaluation.evaluate import evaluate
 from kobert_pipeline.features import stage as features
 from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.options import FeaturesOptions
+from kobert_pipeline.features.predicted import Predicted
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.files import read_json, read_json_lines
 from kobert_pipeline.finetune import stage as finetune
-from kobert_pipeline.finetune.model import Predicted
 from kobert_pipeline.inference.checkpoint import Checkpoint
 from kobert_pipeline.inference.loading import load_model, load_tokenizer
 from kobert_pipeline.pretrain.architectures.bert import Bert

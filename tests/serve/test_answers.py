@@ -117,7 +117,7 @@ def test_masks_and_rankings_of_several_requests_are_computed_together(client: Te
         Ranking("음악", ["노래", "비", text], by, 2)
         for text, by in (("음악", "mean"), ("눈", "hybrid"), ("비", "mean"))
     ]
-    hook = model.embedder.encoder.register_forward_pre_hook(lambda *_: passes.append(1))
+    hook = model.embedder.encoder.module.register_forward_pre_hook(lambda *_: passes.append(1))
     for compute, inputs in ((model.fill, masked), (model.rank, rankings)):
         alone = [compute([one])[0] for one in inputs]
         passes.clear()

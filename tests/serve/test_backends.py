@@ -147,10 +147,11 @@ def test_windows_are_read_as_by_torch(exported: Any, tiny: Any) -> None:
 def test_vectors_of_a_pretrained_model_cost_no_logits(client: TestClient) -> None:
     models = client.app.state.service.models  # type: ignore[attr-defined]
     for backend in ("onnx", "onnx-int8"):
-        encoder = models[f"mlm-{backend}"].embedder.encoder
-        assert [node.name for node in encoder.session.get_outputs()] == ["last_hidden_state"]
-        assert encoder.session is not models[f"mlm-{backend}"].model.session
-        assert models[f"nsmc-{backend}"].embedder.encoder.session is models[f"nsmc-{backend}"].model.session
+        encoder = models[f"mlm-{backend}"].embedder.encoder.model.encoder_session
+        assert [node.name for node in encoder.get_outputs()] == ["last_hidden_state"]
+        assert encoder is not models[f"mlm-{backend}"].model.session
+        nsmc = models[f"nsmc-{backend}"].model
+        assert nsmc.encoder_session is nsmc.session
 
 
 def test_what_needs_torch_says_so(client: TestClient) -> None:

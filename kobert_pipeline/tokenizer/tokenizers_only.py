@@ -1,0 +1,124 @@
+"""A tokenizer in `tokenizer.json` by the library `tokenizers` alone, since `transformers` takes seconds to import.
+
+It is what predictions use of a fast tokenizer of `transformers`, under the same names; the ids, offsets and windows are
+equal (tests/tokenizer/test_tokenizers_only.py).
+"""
+
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self
+
+from tokenizers import Encoding, Tokenizer
+
+from kobert_pipeline.files import read_json
+
+TOKENIZER, SETTINGS = "tokenizer.json", "tokenizer_config.json"
+CLASSES = ("TokenizersBackend", "PreTrainedTokenizerFast")
+"""Tokenizer classes of `transformers` that add nothing to what tokenizer.json says."""
+STRATEGIES = {True: "longest_first", "longest_first": "longest_first", "only_first": "only_first"}
+STRATEGIES |= {"only_second": "only_second"}
+"""{the argument `truncation`: the strategy of `tokenizers`}"""
+NO_LIMIT = int(1e30)
+"""`model_max_length` of a tokenizer without one, as in `transformers`."""
+
+
+def is_enough(folder: Path) -> bool:
+    """Whether the tokenizer in a folder needs nothing but `tokenizers`."""
+    if not all((folder / name).is_file() for name in (TOKENIZER, SETTINGS)):
+        return False
+    settings = read_json(folder / SETTINGS)
+    return isinstance(settings, dict) and settings.get("tokenizer_class") in CLASSES
+
+
+class Encoded(dict[str, Any]):
+    """Lists by name, as `transformers` gives them, and the encodings that they are from."""
+
+    def __init__(self, encodings: list[Encoding], values: dict[str, Any]) -> None:
+        super().__init__(values)
+        self.encodings = encodings
+
+    def sequence_ids(self, row: int) -> list[int | None]:
+        """For each token the number of its text, None for a special token."""
+        return self.encodings[row].sequence_ids
+
+    def tokens(self, row: int) -> list[str]:
+        """The tokens of a row."""
+        return self.encodings[row].tokens
+
+
+class TokenizersOnly:
+    """The tokenizer in a folder."""
+
+    def __init__(self, backend: Tokenizer, settings: dict[str, Any]) -> None:
+        self.backend_tokenizer, self.settings = backend, settings
+        self.model_max_length = int(settings.get("model_max_length") or NO_LIMIT)
+        self.model_input_names = tuple(settings.get("model_input_names", ()))
+        backend.no_padding()
+        backend.no_truncation()
+
+    @classmethod
+    def from_folder(cls, folder: Path) -> Self:
+        """Read the two files."""
+        return cls(Tokenizer.from_file(str(folder / TOKENIZER)), read_json(folder / SETTINGS))
+
+    def __len__(self) -> int:
+        """Number of tokens, added ones included."""
+        return self.backend_tokenizer.get_vocab_size()
+
+    def get_vocab(self) -> dict[str, int]:
+        """{token: id}."""
+        return self.backend_tokenizer.get_vocab()
+
+    def convert_ids_to_tokens(self, ids: list[int]) -> list[str | None]:
+        """The tokens of ids."""
+        return [self.backend_tokenizer.id_to_token(id_) for id_ in ids]
+
+    @property
+    def mask_token(self) -> str | None:
+        """The token that is to be filled."""
+        token = self.settings.get("mask_token")
+        return token["content"] if isinstance(token, dict) else token
+
+    @cached_property
+    def mask_token_id(self) -> int | None:
+        """Its id."""
+        return self.backend_tokenizer.token_to_id(self.mask_token) if self.mask_token else None
+
+    def __call__(
+        self,
+        text: str | list[str],
+        text_pair: str | list[str] | None = None,
+        *,
+        add_special_tokens: bool = True,
+        truncation: bool | str = False,
+        max_length: int | None = None,
+        stride: int = 0,
+        return_overflowing_tokens: bool = False,
+        return_token_type_ids: bool = False,
+        return_offsets_mapping: bool = False,
+        verbose: bool = True,
+    ) -> Encoded:
+        """The tokens of a text or of several, with the arguments of `transformers`."""
+        texts = [text] if isinstance(text, str) else text
+        pairs = [text_pair] if isinstance(text_pair, str) else text_pair
+        inputs = texts if pairs is None else list(zip(texts, pairs, strict=True))
+        if truncation:
+            limit = self.model_max_length if max_length is None else max_length
+            self.backend_tokenizer.enable_truncation(limit, stride=stride, strategy=STRATEGIES[truncation])
+        try:
+            firsts = self.backend_tokenizer.encode_batch(inputs, add_special_tokens=add_special_tokens)
+        finally:
+            self.backend_tokenizer.no_truncation()
+        windows = [[first, *(first.overflowing if return_overflowing_tokens else [])] for first in firsts]
+        encodings = [encoding for of_text in windows for encoding in of_text]
+        values: dict[str, Any] = {"input_ids": [encoding.ids for encoding in encodings]}
+        if return_token_type_ids:
+            values["token_type_ids"] = [encoding.type_ids for encoding in encodings]
+        values["attention_mask"] = [encoding.attention_mask for encoding in encodings]
+        if return_offsets_mapping:
+            values["offset_mapping"] = [encoding.offsets for encoding in encodings]
+        if return_overflowing_tokens:
+            values["overflow_to_sample_mapping"] = [row for row, of_text in enumerate(windows) for _ in of_text]
+        if isinstance(text, str) and not return_overflowing_tokens:
+            values = {name: rows[0] for name, rows in values.items()}
+        return Encoded(encodings, values)

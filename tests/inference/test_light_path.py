@@ -1,0 +1,126 @@
+"""Predictions by ONNX Runtime and `tokenizers` alone: torch's answers, in a process that can import neither torch nor
+transformers nor an analyzer."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kobert_pipeline as kobert_package
+from kobert_pipeline.inference import loading
+from kobert_pipeline.inference.loading import AUTO, BY_ONNX, TORCH, choose_backend
+from kobert_pipeline.training.weight_files import ONNX
+
+TEXTS = ["정말 재밌다", "두 시간이 아까웠다. " * 40, "배우들 연기가 좋았다\tㅋㅋ 😀", "뷁", ""]
+WITHOUT = """
+import sys
+for name in ("torch", "transformers", "kiwipiepy", "datasets", "sklearn"): sys.modules[name] = None
+"""
+IN_PYTHON = f"""{WITHOUT}
+import json
+import kobert_pipeline as kobert
+texts = json.loads(sys.argv[3])
+checkpoint, encoder = kobert.load(sys.argv[1]), kobert.load(sys.argv[2])
+print(json.dumps({{
+    "labels": checkpoint.predict(texts), "windows": checkpoint.predict(texts, long="windows"),
+    "vectors": checkpoint.embed(texts).tolist(), "cls": encoder.embed(texts, pooling="cls").tolist(),
+    "max": encoder.embed(texts, pooling="max", long="windows").tolist(),
+    "masks": encoder.predict(["이 영화 [MASK] 재밌다", "[MASK] [MASK]"], top_k=3),
+}}))
+"""
+COMMAND = f"""{WITHOUT}
+from kobert_pipeline.cli.main import app
+sys.argv = ["kobert", *sys.argv[1:]]
+app()
+"""
+
+
+@pytest.fixture(scope="module")
+def light(with_onnx: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """{name: a folder with an ONNX file and the tokenizer that needs no analyzer, and all other weights}"""
+    folders = {}
+    for name in ("mood", "encoder"):
+        folders[name] = tmp_path_factory.mktemp("light") / name
+        shutil.copytree(with_onnx / name, folders[name], ignore=shutil.ignore_patterns("*.py", "manifest.json"))
+        (folders[name] / "morphemes.json").unlink()
+        for path in (with_onnx / name / "plain").iterdir():
+            shutil.copy(path, folders[name])
+    return folders
+
+
+def same(ours: Any, theirs: Any) -> None:
+    """Equal but for rounding of numbers."""
+    if isinstance(theirs, float):
+        assert ours == pytest.approx(theirs, abs=2e-4)
+    elif isinstance(theirs, dict):
+        assert list(ours) == list(theirs)
+        for key in theirs:
+            same(ours[key], theirs[key])
+    elif isinstance(theirs, list):
+        assert len(ours) == len(theirs)
+        for one, other in zip(ours, theirs, strict=True):
+            same(one, other)
+    else:
+        assert ours == theirs
+
+
+def test_python_answers_as_torch_does(light: dict[str, Path], fresh: Any) -> None:
+    done = fresh(IN_PYTHON, light["mood"], light["encoder"], json.dumps(TEXTS))
+    assert done.code == 0, done.err
+    found = json.loads(done.out.splitlines()[-1])
+    mood, encoder = (kobert_package.load(light[name], backend=TORCH) for name in ("mood", "encoder"))
+    same(found["labels"], mood.predict(TEXTS))
+    same(found["windows"], mood.predict(TEXTS, long="windows"))
+    same(found["masks"], encoder.predict(["이 영화 [MASK] 재밌다", "[MASK] [MASK]"], top_k=3))
+    np.testing.assert_allclose(found["vectors"], mood.embed(TEXTS), atol=1e-5)
+    np.testing.assert_allclose(found["cls"], encoder.embed(TEXTS, pooling="cls"), atol=1e-5)
+    np.testing.assert_allclose(found["max"], encoder.embed(TEXTS, pooling="max", long="windows"), atol=1e-5)
+
+
+def test_commands_answer_as_torch_does(light: dict[str, Path], fresh: Any, kobert: Any, tmp_path: Path) -> None:
+    (tmp_path / "texts.txt").write_text("\n".join(text.replace("\t", " ") for text in TEXTS[:4]), encoding="utf-8")
+    rows = "".join(f"{number}\t{text.split()[0]}\t{number % 2}\n" for number, text in enumerate(TEXTS[:4]))
+    (tmp_path / "reviews.txt").write_text("id\tdocument\tlabel\n" + rows, encoding="utf-8")
+    for words in (
+        ("predict", light["mood"], "--in", tmp_path / "texts.txt", "--json"),
+        ("embed", light["mood"], tmp_path / "texts.txt"),
+    ):
+        done = fresh(COMMAND, *words)
+        assert done.code == 0, done.err
+        torch = kobert(*words, "--backend", "torch").out
+        same([json.loads(line) for line in done.out.splitlines()], [json.loads(line) for line in torch.splitlines()])
+    # scikit-learn computes the scores of both
+    scored = [
+        kobert("evaluate", light["mood"], tmp_path / "reviews.txt", "--backend", backend, "--json").json
+        for backend in ("onnx", "torch")
+    ]
+    same(*scored)
+
+
+@pytest.mark.parametrize(
+    ("lacks", "expected"),
+    [("nothing", BY_ONNX), ("file", TORCH), ("library", TORCH), ("CPU", TORCH), ("publishing", TORCH)],
+)
+def test_auto_is_onnx_where_that_is_as_good(
+    lacks: str, expected: str, light: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = Path(shutil.copytree(light["mood"], tmp_path / "mood"))
+    if lacks == "file":
+        (folder / ONNX).unlink()
+    if lacks == "library":
+        monkeypatch.setattr(loading.importlib.util, "find_spec", lambda name: None)
+    if lacks == "CPU":
+        monkeypatch.setattr(loading, "DRIVER", folder / ONNX)
+    assert choose_backend(str(folder), folder if lacks == "publishing" else None) == expected
+    if lacks == "nothing":
+        assert kobert_package.load(folder, backend=AUTO).model.class_name == "BertForSequenceClassification"
+
+
+def test_layers_before_the_last_are_read_by_torch(light: dict[str, Path], kobert: Any, tmp_path: Path) -> None:
+    (tmp_path / "texts.txt").write_text("글", encoding="utf-8")
+    words = ("embed", light["encoder"], tmp_path / "texts.txt", "--layers", "-2")
+    assert kobert(*words).code == 0
+    assert "give --backend torch" in kobert(*words, "--backend", "onnx").complaint

@@ -1,0 +1,81 @@
+"""The tokenizer without `transformers` gives what `transformers` gives, with every argument that predictions use."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from front_end import PROPERTY, any_text
+from hypothesis import given
+from hypothesis import strategies as st
+from transformers import AutoTokenizer
+
+from kobert_pipeline.tokenizer.tokenizers_only import NO_LIMIT, TokenizersOnly, is_enough
+
+PLAIN = Path(__file__).parents[2] / "models" / "mini-nsmc" / "plain"
+WINDOWS = {"max_length": 16, "stride": 4, "return_overflowing_tokens": True, "return_offsets_mapping": True}
+CALLS: list[dict[str, Any]] = [
+    {},
+    {"verbose": False, "return_offsets_mapping": True},
+    {"truncation": True, "max_length": 12, "return_token_type_ids": True},
+    {"truncation": True, "max_length": 5, "add_special_tokens": False, "return_offsets_mapping": True},
+    {"truncation": True, **WINDOWS, "return_token_type_ids": True},
+]
+
+
+@pytest.fixture(scope="module")
+def both() -> tuple[TokenizersOnly, Any]:
+    assert is_enough(PLAIN)
+    return TokenizersOnly.from_folder(PLAIN), AutoTokenizer.from_pretrained(PLAIN)
+
+
+def assert_equal(ours: Any, theirs: Any) -> None:
+    for name in ours:
+        rows = theirs[name]
+        assert ours[name] == rows, name
+    for row in range(len(theirs.encodings)):
+        assert ours.sequence_ids(row) == theirs.sequence_ids(row)
+        assert ours.tokens(row) == theirs.tokens(row)
+
+
+@pytest.mark.parametrize("call", CALLS, ids=lambda call: "-".join(call) or "plain")
+@given(texts=st.lists(any_text, min_size=1, max_size=4))
+@PROPERTY
+def test_texts_are_tokenized_as_by_transformers(call: dict[str, Any], both: Any, texts: list[str]) -> None:
+    ours, theirs = both
+    assert_equal(ours(texts, **call), theirs(texts, **call))
+    if "return_overflowing_tokens" not in call:
+        assert_equal(ours(texts[0], **call), theirs(texts[0], **call))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        {"truncation": True, "max_length": 12, "return_token_type_ids": True},
+        {"truncation": "only_second", "max_length": 40, "stride": 8, "return_overflowing_tokens": True,
+         "return_token_type_ids": True, "return_offsets_mapping": True},
+    ],
+    ids=["longest-first", "only-second"],
+)  # fmt: skip
+@given(pairs=st.lists(st.tuples(st.text("가나다 .", max_size=15), any_text), min_size=1, max_size=3))
+@PROPERTY
+def test_pairs_are_tokenized_as_by_transformers(call: dict[str, Any], both: Any, pairs: list[tuple[str, str]]) -> None:
+    ours, theirs = both
+    firsts, seconds = map(list, zip(*pairs, strict=True))
+    assert_equal(ours(firsts, seconds, **call), theirs(firsts, seconds, **call))
+
+
+def test_its_properties_are_those_of_transformers(both: Any) -> None:
+    ours, theirs = both
+    assert (len(ours), ours.get_vocab()) == (len(theirs), theirs.get_vocab())
+    for name in ("model_max_length", "mask_token", "mask_token_id"):
+        assert getattr(ours, name) == getattr(theirs, name)
+    assert ours.convert_ids_to_tokens([2, 100, 3]) == theirs.convert_ids_to_tokens([2, 100, 3])
+    assert TokenizersOnly(ours.backend_tokenizer, {}).model_max_length == NO_LIMIT
+
+
+def test_other_tokenizers_need_transformers(tmp_path: Path) -> None:
+    assert not is_enough(tmp_path)
+    assert not is_enough(PLAIN.parent)
+    (tmp_path / "tokenizer.json").write_bytes((PLAIN / "tokenizer.json").read_bytes())
+    (tmp_path / "tokenizer_config.json").write_text('{"tokenizer_class": "BertTokenizer"}')
+    assert not is_enough(tmp_path)
