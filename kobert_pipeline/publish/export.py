@@ -1,6 +1,7 @@
 """Write config, weights and tokenizer of a model into one folder that `transformers`, and `sentence-transformers` for a
 pretrained encoder, can load."""
 
+import json
 import shutil
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, distribution
@@ -44,13 +45,32 @@ def export(model: Path, tokenizer: Path, out: Path, dtype: str = "float32") -> N
     if is_morpheme_tokenizer(loaded):
         (out / LICENSE).write_text(code_licence(), encoding="utf-8")
     # its config still says float32, in which `transformers` then loads and computes weights of any type
-    shutil.copyfile(model / "config.json", out / "config.json")
+    write_config(out / "config.json", with_older_keys(config))
     if dtype == "bfloat16":
         write_in_bfloat16(model / WEIGHTS, out / WEIGHTS)
         # safetensors lets nobody but the owner read a file, and a server may run as another user
         shutil.copymode(out / "config.json", out / WEIGHTS)
     else:
         shutil.copyfile(model / WEIGHTS, out / WEIGHTS)
+
+
+def write_config(path: Path, config: dict[str, Any]) -> None:
+    """Write config.json as `transformers` does."""
+    path.write_text(json.dumps(config, indent=2, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def with_older_keys(config: dict[str, Any]) -> dict[str, Any]:
+    """The config with keys that `transformers` 5 does not write any more and others still read: transformers 4 and
+    text-embeddings-inference. They repeat what other keys say."""
+    older: dict[str, Any] = {"num_labels": len(config["id2label"])} if "id2label" in config else {}
+    if config.get("model_type") == "modernbert":
+        kinds, rope = config["layer_types"], config["rope_parameters"]
+        older["layer_norm_eps"] = config["norm_eps"]
+        older["global_rope_theta"] = rope["full_attention"]["rope_theta"]
+        older["local_rope_theta"] = rope["sliding_attention"]["rope_theta"]
+        # the first layer is always a global one
+        older["global_attn_every_n_layers"] = (*kinds[1:], "full_attention").index("full_attention") + 1
+    return config | {key: value for key, value in older.items() if key not in config}
 
 
 def code_licence() -> str:
