@@ -119,7 +119,7 @@ def tiny_recipe() -> dict[str, Any]:
     content["pretrain"]["plan"]["checkpoint_every"] = 5
     for tuned in content["finetune"].values():
         tuned["plan"] |= {"epochs": 1, "checkpoint_every": 3}
-    content["publish"]["mlm"] = {"source": "pretrain"}
+    content["publish"]["mlm"] = {"source": "pretrain", "onnx": False}
     return content
 
 

@@ -250,7 +250,7 @@ def test_a_new_task_of_two_columns_and_a_number_is_used_without_another_line(
     run_dir = tiny.copy(tmp_path / "runs" / "new", "corpus", "analysis", "tokenizer", "shards", "pretrain")
     settings = [
         f"data_dir={data_copy}", "features={pairs: {task: newcomer, train: pairs.csv, dev_share: 0.3, max_length: 32}}",
-        "finetune={pairs: {plan: {epochs: 2}}}", "publish={pairs: {source: pairs}}",
+        "finetune={pairs: {plan: {epochs: 2}}}", "publish={pairs: {source: pairs, onnx: false}}",
     ]  # fmt: skip
     arguments = [part for setting in settings for part in ("--set", setting)]
     assert kobert("run", tiny.recipe, "--run-dir", run_dir, *arguments).code == 0

@@ -22,8 +22,8 @@ UNITS = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**2
 SMALLEST_PART = 1000
 """Bytes; of smaller parts the list would be longer than they are."""
 NOT_FOR_TRAINING = (
-    "bm25s", "datatrove", "ftfy", "kiwipiepy", "matplotlib", "mwparserfromhell", "pebble", "pyarrow", "requests",
-    "sentencepiece", "xxhash",
+    "bm25s", "datasets", "datatrove", "ftfy", "kiwipiepy", "matplotlib", "mwparserfromhell", "onnx", "onnxruntime",
+    "onnxscript", "pebble", "pyarrow", "requests", "sentencepiece", "xxhash",
 )  # fmt: skip
 """Requirements of this package that `kobert pretrain` and `kobert finetune` do without."""
 

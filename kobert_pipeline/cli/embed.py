@@ -54,9 +54,7 @@ def embed(
     Example: kobert embed runs/quickstart/publish/nsmc reviews.txt --out reviews.parquet
     """
     interrupt_on_sigterm()
-    _refuse_conflicts(out, pooling, tokens, weights, learn_weights)
-    if long == "windows" and (tokens or learn_weights):
-        raise UserError("--long windows is for vectors of texts; leave it out with --tokens and --learn-weights")
+    _refuse_conflicts(out, pooling, tokens, weights, learn_weights, long)
     refuse_missing(files)
     refuse_tables(files, column)
     numbers = parse_layers(layers)
@@ -78,8 +76,10 @@ def embed(
 
 
 def _refuse_conflicts(
-    out: Path | None, pooling: str | None, tokens: bool, weights: Path | None, learn_weights: Path | None
+    out: Path | None, pooling: str | None, tokens: bool, weights: Path | None, learn_weights: Path | None, long: str
 ) -> None:
+    if long == "windows" and (tokens or learn_weights):
+        raise UserError("--long windows is for vectors of texts; leave it out with --tokens and --learn-weights")
     if learn_weights and (out or pooling or tokens or weights):
         raise UserError("--learn-weights writes no vectors; leave --out, --pooling, --tokens and --weights out")
     if learn_weights:

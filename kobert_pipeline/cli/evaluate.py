@@ -65,8 +65,7 @@ def evaluate(
     """
     from kobert_pipeline.evaluation.noise import conditions
 
-    # All that can be checked without the model is checked first: loading it takes seconds, an evaluation minutes.
-    noises = conditions(noise or [], seed)
+    noises = conditions(noise or [], seed)  # first all that can be checked without the model
     for option, value in {"--noise-in": noise_in, "--noise-limit": noise_limit}.items():
         if value and not noises:
             raise UserError(f"{option} applies to added noise, but none is added; say which with --noise")
@@ -81,7 +80,7 @@ def evaluate(
     note_unused_options(checkpoint, loaded.model.config.to_dict(), task)
     results = evaluation.evaluate(loaded, file, noises, noise_in or [], errors, limit, noise_limit)
     report = {"checkpoint": checkpoint.name} | results
-    if out is not None:
+    if out:
         _write_report(out, report, markdown(report), loaded.task.paired)
     print_json(report) if as_json else print(markdown(report), end="")
 

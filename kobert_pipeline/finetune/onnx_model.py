@@ -152,7 +152,7 @@ def load(folder: Path, name: str, config: OnnxConfig | None = None) -> OnnxModel
     needed = ("onnxruntime", "onnx") if str(config.architectures[0]).endswith(LARGE_HEADS) else ("onnxruntime",)
     if missing := [library for library in needed if importlib.util.find_spec(library) is None]:
         raise UserError(
-            f"{folder / name} requires {' and '.join(missing)}, not installed here; pip install 'kobert-pipeline[onnx]'"
+            f"{folder / name} requires {' and '.join(missing)}, not installed here; pip install {' '.join(missing)}"
         )
     return OnnxModel(folder / name, config)
 

@@ -83,7 +83,8 @@ def bytes_needed(recipe: Recipe, job: Job, corpus: float) -> int:
             return weights * (WEIGHT_BYTES + checkpoint_bytes(options.plan))
         case "publish":
             onnx = recipe.publish[job.name].onnx
-            return weights * (WEIGHT_BYTES * (2 if onnx else 1) + (onnx == "int8"))  # a byte per weight in int8
+            in_int8 = onnx in ("auto", "int8")  # a byte per weight
+            return weights * (WEIGHT_BYTES * (2 if onnx else 1) + in_int8)
         case _:
             return 0
 

@@ -216,7 +216,7 @@ class Recipe(Options):
                 "no class for such a model; publish a fine-tuning that it teaches (distill)"
             )
         features = self.features_of(published)
-        if published.onnx and features and features.task.auto_class.endswith("MultipleChoice"):
+        if published.onnx not in ("auto", False) and features and features.task.auto_class.endswith("MultipleChoice"):
             raise ValueError(
                 f"publish.{name}.onnx: multiple-choice models cannot be exported to ONNX yet; leave it out"
             )

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from kobert_pipeline.errors import UserError
+from kobert_pipeline.progress import current_display
 from kobert_pipeline.training.weight_files import HIDDEN_STATES, ONNX, ONNX_INT8
 
 LIBRARIES = ("onnx", "onnxscript", "onnxruntime")
@@ -27,17 +28,34 @@ def refuse_missing_libraries() -> None:
     missing = [name for name in LIBRARIES if importlib.util.find_spec(name) is None]
     if missing:
         raise UserError(
-            f"publish: the option onnx requires {' and '.join(missing)}, not installed here; "
-            "pip install 'kobert-pipeline[onnx]', or omit the option"
+            f"publish: the option onnx requires {' and '.join(missing)}, not installed here; install what is "
+            "missing, or set onnx: false"
         )
 
 
-def write_onnx(folder: Path, auto_class: str, texts: list[str]) -> dict[str, Any]:
+def write_onnx(folder: Path, auto_class: str, texts: list[str], required: bool = True) -> dict[str, Any]:
     """Export the model in `folder` to `onnx/model.onnx` and compare the two on `texts`, in several batches.
 
-    Returns the counts `onnx_texts` and `onnx_max_difference`. Raises UserError, and removes the file, where they differ
-    by more than `TOLERANCE`.
+    Returns the counts `onnx_texts` and `onnx_max_difference`. Where they differ by more than `TOLERANCE`, or the model
+    cannot be exported, the file is removed: raises the error if it is `required`, else says so and returns {}.
     """
+    try:
+        refuse_missing_libraries()
+        if auto_class.endswith("MultipleChoice"):
+            raise UserError("publish: multiple-choice models cannot be exported to ONNX yet")
+        return _exported(folder, auto_class, texts)
+    except Exception as error:  # the exporter raises what the model's code and its own do
+        for file in (folder / ONNX, (folder / ONNX).with_name(f"{Path(ONNX).name}.data")):
+            file.unlink(missing_ok=True)
+        if required:
+            raise
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        current_display().say(f"note     there is no ONNX file in {folder.name}: {reason}")
+        return {}
+
+
+def _exported(folder: Path, auto_class: str, texts: list[str]) -> dict[str, Any]:
+    """The counts of `write_onnx`."""
     import torch
     import transformers
 
@@ -60,8 +78,6 @@ def write_onnx(folder: Path, auto_class: str, texts: list[str]) -> dict[str, Any
     _export(wrapped, example, outputs, dynamic, path, external=size > MAX_INLINE_BYTES)
     difference, number = compare(wrapped, path, batches(tokenizer, texts), outputs)
     if not difference <= TOLERANCE:  # NaN, too
-        for file in (path, path.with_name(f"{path.name}.data")):
-            file.unlink(missing_ok=True)
         raise UserError(
             f"publish: {path} gives outputs that differ from torch's by {difference}, more than {TOLERANCE}; set "
             "onnx: false"

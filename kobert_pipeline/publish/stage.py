@@ -60,9 +60,10 @@ class PublishOptions(Options):
     dtype: Literal["float32", "bfloat16"] = Field("float32", exclude_if=lambda value: value == "float32")
     """How the weights are stored. `bfloat16` halves the file; the model computes in float32 all the same, and the card
     says how far the rounded weights are from the exact ones."""
-    onnx: Literal[False, True, "int8"] = False
-    """Also write `onnx/model.onnx` and check that it gives the same outputs; requires `kobert-pipeline[onnx]`. `int8`:
-    also write it quantized, `onnx/model_quantized.onnx`; the card says how far that is from torch."""
+    onnx: Literal["auto", False, True, "int8"] = "auto"
+    """Also write `onnx/model.onnx` and check that it gives the same outputs. `int8`: also write it quantized,
+    `onnx/model_quantized.onnx`; the card says how far that is from torch. `auto` is `int8` where the model can be
+    exported."""
     emissions: EmissionsOptions | None = None
     """Watts per device and grams of CO2 per kilowatt hour, for the card; without them it does not mention CO2."""
 
@@ -71,7 +72,7 @@ def refuse_missing_libraries(options: PublishOptions) -> None:
     """Raise UserError unless the libraries that the options require are installed."""
     from kobert_pipeline.publish import onnx_file
 
-    if options.onnx:
+    if options.onnx not in ("auto", False):
         onnx_file.refuse_missing_libraries()
 
 
@@ -100,11 +101,12 @@ def run(
     if facts.gives_vectors:
         write_sentence_transformers_files(out)
     report("exporting to ONNX" if options.onnx else "exporting")
-    counts = write_onnx(out, facts.auto_class, SAMPLES) if options.onnx else {}
+    counts = write_onnx(out, facts.auto_class, SAMPLES, required=options.onnx != "auto") if options.onnx else {}
     # the card states how far the ONNX files are from torch, so it is written after them
     card = replace(facts, plain=has_plain, onnx_difference=counts.get("onnx_max_difference"))
     if rounding_cost:
-        costs = _rounding_costs(options, model, out, rounding_cost)
+        to_int8 = options.onnx in ("auto", "int8") and bool(counts)
+        costs = _rounding_costs(options.dtype, to_int8, model, out, rounding_cost)
         card, counts = replace(card, **costs), counts | {name: asdict(cost) for name, cost in costs.items()}
     with atomic_write(out / "README.md") as part:
         part.write_text(model_card(card), encoding="utf-8")
@@ -114,16 +116,16 @@ def run(
     return verify(out, model, facts.auto_class, options.dtype) | counts
 
 
-def _rounding_costs(options: PublishOptions, model: Path, out: Path, compare: Compare) -> dict[str, Any]:
+def _rounding_costs(dtype: str, to_int8: bool, model: Path, out: Path, compare: Compare) -> dict[str, Any]:
     """What each form of fewer bits in `out` costs, by its name in the facts of the card; the int8 file is written
     first."""
     from kobert_pipeline.publish.onnx_file import write_int8
 
     costs = {}
-    if options.dtype == "bfloat16":
+    if dtype == "bfloat16":
         report("comparing bfloat16 with float32")
         costs["bfloat16_cost"] = compare(WeightFile(model, WEIGHTS), WeightFile(out, WEIGHTS))
-    if options.onnx == "int8":
+    if to_int8:
         report("quantizing to int8")
         write_int8(out)
         report("comparing int8 with torch")

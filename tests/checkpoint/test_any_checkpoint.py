@@ -46,7 +46,7 @@ def recipe(folder: Path, checkpoint: object, data: Path, **more: Any) -> Path:
             "korquad": {"task": {"name": "korquad", "stride": 16}, "dev_share": 0.3, "max_length": 64} | QUESTIONS,
         },
         "finetune": {"nsmc": {"plan": plan}, "korquad": {"plan": plan}},
-        "publish": {"nsmc": {"source": "nsmc"}},
+        "publish": {"nsmc": {"source": "nsmc", "onnx": False}},
     } | more  # fmt: skip
     path = folder / "foreign.yaml"
     path.write_text(yaml.safe_dump(content, allow_unicode=True, sort_keys=False), encoding="utf-8")

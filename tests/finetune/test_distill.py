@@ -182,7 +182,7 @@ def test_a_run_with_a_student(tiny: Any, kobert: Any, tmp_path: Path) -> None:
         },
         "soft": {"features": "nsmc", "distill": {"teachers": ["nsmc"], "texts": 60}, "plan": plan | {"epochs": 0}},
     }
-    recipe["publish"] = {"student": {"source": "student"}}
+    recipe["publish"] = {"student": {"source": "student", "onnx": False}}
     path = tmp_path / "student.yaml"
     path.write_text(yaml.safe_dump(recipe, allow_unicode=True), encoding="utf-8")
     run_dir = tiny.copy(tmp_path / "runs" / "tiny", "corpus", "analysis", "tokenizer", "shards", "pretrain")

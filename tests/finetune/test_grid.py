@@ -190,7 +190,7 @@ def gridded(tiny: Any, tmp_path_factory: pytest.TempPathFactory, kobert: Callabl
     content["finetune"] = {
         "nsmc": {"seeds": [7, 8], "plan": {"learning_rate": [1e-4, 5e-3], "epochs": 1, "checkpoint_every": 3}}
     }
-    content["publish"] = {"nsmc": {"source": "nsmc"}}
+    content["publish"] = {"nsmc": {"source": "nsmc", "onnx": False}}
     path = place / "tiny.yaml"
     path.write_text(yaml.safe_dump(content, allow_unicode=True), encoding="utf-8")
     run_dir = tiny.copy_before(place / "runs" / "tiny", "finetune")

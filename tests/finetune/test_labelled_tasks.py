@@ -113,7 +113,7 @@ def run_dir(data: Path, tiny: Any, kobert: Any, verified_here: None, tmp_path_fa
         for name, file in FILES.items()
     }
     content["finetune"] = {name: {"plan": {"epochs": 2, "batch_size": 8, "learning_rate": 5e-4}} for name in FILES}
-    content["publish"] = {name: {"source": name} for name in ("own", "sts", "nli")}
+    content["publish"] = {name: {"source": name, "onnx": False} for name in ("own", "sts", "nli")}
     (place / "tiny.yaml").write_text(yaml.safe_dump(content, allow_unicode=True, sort_keys=False), encoding="utf-8")
     result = kobert("run", place / "tiny.yaml", "--run-dir", run_dir)
     assert result.code == 0, result.err
@@ -139,7 +139,7 @@ def test_without_a_test_set_the_report_by_class_is_that_of_dev(
     content |= {section: {name: content[section][name] for name in chosen} for section in ("features", "finetune")}
     for options in content["features"].values():
         del options["test"]
-    content["publish"] = {"own": {"source": "own"}}
+    content["publish"] = {"own": {"source": "own", "onnx": False}}
     (tmp_path / "dev.yaml").write_text(yaml.safe_dump(content, allow_unicode=True), encoding="utf-8")
     copied = tiny.copy(tmp_path / "runs" / "dev", "corpus", "analysis", "tokenizer", "shards", "pretrain")
     assert kobert("run", tmp_path / "dev.yaml", "--run-dir", copied).code == 0

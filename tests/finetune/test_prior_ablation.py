@@ -94,7 +94,7 @@ def test_a_run_records_the_three_rows_and_compare_and_the_card_show_them(
         "features={qa: {task: {name: korquad, stride: 64, answer_priors: {phrase: 4, overlap: 12}}, "
         f"train: qa_train.json, test: {test or 'null'}, max_length: 128, license: CC0-1.0}}}}",
         "finetune={qa: {seeds: [1, 2], plan: {epochs: 1, batch_size: 8}}}",
-        "publish={qa: {source: qa}}",
+        "publish={qa: {source: qa, onnx: false}}",
     ]
     arguments = ("--run-dir", run_dir, *(part for setting in settings for part in ("--set", setting)))
     run = kobert("run", tiny.recipe, *arguments)

@@ -96,7 +96,7 @@ def run_dir(data: Path, tiny: Any, kobert: Any, verified_here: None, tmp_path_fa
     content["finetune"] = {
         name: {"plan": {"batch_size": 16, "learning_rate": 5e-3, **plan}} for name, plan in PLANS.items()
     }
-    content["publish"] = {name: {"source": name} for name in ("mrc", "choice")}
+    content["publish"] = {name: {"source": name, "onnx": False} for name in ("mrc", "choice")}
     (place / "tiny.yaml").write_text(yaml.safe_dump(content, allow_unicode=True, sort_keys=False), encoding="utf-8")
     result = kobert("run", place / "tiny.yaml", "--run-dir", run_dir)
     assert result.code == 0, result.err

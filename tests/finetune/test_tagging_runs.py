@@ -91,7 +91,7 @@ def run_dir(
         },
     }
     content["finetune"] = {"ner": {"plan": PLAN}, "own": {"plan": PLAN}, "frozen": FROZEN}
-    content["publish"] = {"ner": {"source": "ner"}}
+    content["publish"] = {"ner": {"source": "ner", "onnx": False}}
     (place / "tiny.yaml").write_text(yaml.safe_dump(content, allow_unicode=True, sort_keys=False), encoding="utf-8")
     result = kobert("run", place / "tiny.yaml", "--run-dir", run_dir)
     assert result.code == 0, result.err

@@ -6,6 +6,7 @@ import json
 import shutil
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -130,12 +131,35 @@ def test_a_file_that_differs_from_torch_is_refused_and_removed(with_onnx, tiny, 
     assert not list((folder / "onnx").iterdir())
 
 
+@pytest.mark.parametrize("reason", ["the library onnxgone", "multiple-choice models", "no operator for it"])
+def test_a_model_that_cannot_be_exported_is_published_without_the_file(
+    reason: str, tiny: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = Path(shutil.copytree(tiny.run_dir / "publish" / "nsmc", tmp_path / "nsmc"))
+    auto = "AutoModelForMultipleChoice" if reason.startswith("multiple") else "AutoModelForSequenceClassification"
+    if reason.startswith("the library"):
+        monkeypatch.setattr(onnx_file, "LIBRARIES", ("onnxruntime", "onnxgone"))
+
+    def export(*given: Any, external: bool) -> None:
+        given[4].write_bytes(b"half a file")
+        raise RuntimeError("no operator for it")
+
+    monkeypatch.setattr(onnx_file, "_export", export)
+    said: list[str] = []
+    monkeypatch.setattr(onnx_file, "current_display", lambda: SimpleNamespace(say=said.append))
+    assert onnx_file.write_onnx(folder, auto, SAMPLES, required=False) == {}
+    assert not list(folder.glob("onnx/*"))
+    assert len(said) == 1 and reason.split()[-1] in said[0] and "there is no ONNX file in nsmc" in said[0]
+    with pytest.raises((UserError, RuntimeError), match=reason.split()[-1]):
+        onnx_file.write_onnx(folder, auto, SAMPLES)
+
+
 def test_libraries_that_are_missing_are_named_before_anything_is_written(tiny, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(onnx_file, "LIBRARIES", ("onnxruntime", "onnxgone"))
     facts = CardFacts(
         "x", "x", "x", "mit", "AutoModelForSequenceClassification", [], {}, "kiwi", "surface", "kiwipiepy"
     )
     model = tiny.run_dir / "finetune" / "nsmc" / "1" / "model"
-    with pytest.raises(UserError, match=r"requires onnxgone, .* pip install 'kobert-pipeline\[onnx\]'"):
+    with pytest.raises(UserError, match=r"requires onnxgone, .* or set onnx: false"):
         stage.run(stage.PublishOptions(onnx=True), facts, {}, model, tiny.run_dir / "tokenizer", tmp_path / "out")
     assert not (tmp_path / "out").exists()

@@ -1,4 +1,4 @@
-"""A data set of the Hugging Face Hub, streamed (optional extra `datasets`), or a local folder with the same layout."""
+"""A data set of the Hugging Face Hub, streamed, or a local folder with the same layout."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -77,12 +77,8 @@ class HubDataset(Reader):
         return Document(document_id, self.path, text, self.ordered)
 
     def _rows(self, path: Path) -> Iterator[dict[str, Any]]:
-        try:
-            import datasets
-        except ImportError:
-            raise UserError(
-                "the reader datasets requires the library datasets; run: pip install 'kobert-pipeline[datasets]'"
-            ) from None
+        import datasets  # a second
+
         try:
             yield from datasets.load_dataset(
                 str(path), self.config, split=self.split, revision=self.revision, streaming=True
