@@ -2,9 +2,6 @@
 
 import json
 import re
-import subprocess
-import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -97,16 +94,6 @@ def test_importing_the_package_imports_nothing_heavy(fresh: Callable[..., Any]) 
     heavy = "('torch', 'transformers', 'kiwipiepy', 'pydantic', 'typer')"
     code = f"import sys, kobert_pipeline\nprint([name for name in {heavy} if name in sys.modules])"
     assert fresh(code).out == "[]\n"
-
-
-@pytest.mark.slow
-def test_help_takes_less_than_a_second() -> None:
-    def seconds() -> float:
-        began = time.perf_counter()
-        subprocess.run([sys.executable, "-m", "kobert_pipeline", "--help"], check=True, stdout=subprocess.DEVNULL)
-        return time.perf_counter() - began
-
-    assert min(seconds() for _ in range(3)) < 1.0
 
 
 def test_a_stage_that_does_not_exist_is_refused(tiny: Any, tmp_path: Path) -> None:
