@@ -89,7 +89,7 @@ def test_batches_with_little_padding_change_neither_vectors_nor_labels(
         lambda model, args, given: passes.append((args[0] if args else given["input_ids"]).shape), with_kwargs=True
     )
     for max_padding in (10**9, 0):
-        monkeypatch.setattr("kobert_pipeline.finetune.batching.MAX_PADDING", {"cpu": max_padding})
+        monkeypatch.setattr("kobert_pipeline.finetune.batching.MAX_PADDING_CPU", max_padding)
         scores = [row["scores"]["positive"] for row in checkpoint.predict(TEXTS)]
         found.append((checkpoint.embed(TEXTS), scores))
     np.testing.assert_allclose(found[0][0], found[1][0], atol=ROUNDING)
