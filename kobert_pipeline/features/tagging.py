@@ -8,8 +8,10 @@ begin and end at token boundaries, 99.41 % at morpheme boundaries. KLUE labels e
 `transformers` read every token, and which token represents a word matters little for entities (Ács et al., EACL 2021).
 """
 
-from abc import abstractmethod
+import re
 from collections import Counter
+from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -19,7 +21,9 @@ from pydantic import Field, field_validator
 
 from kobert_pipeline.corpus.decontaminate import remove_whitespace
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.features.bio import OUTSIDE, parse_tag, spans
+from kobert_pipeline.features.bio import OUTSIDE, Tag, spans, tag_parser, tagged_spans, text_of_tokens
+from kobert_pipeline.features.entity_lines import tagged_sentences
+from kobert_pipeline.features.entity_rows import EntityColumns, holds_rows, marked_rows
 from kobert_pipeline.features.format import Features, flatten, row_starts
 from kobert_pipeline.features.metrics import character_macro_f1, entity_report, entity_scores
 from kobert_pipeline.features.task import (
@@ -32,10 +36,13 @@ from kobert_pipeline.features.task import (
     without_leading_space,
 )
 from kobert_pipeline.morphemes.normalization import replace_surrogates
+from kobert_pipeline.tables.unreadable import Row, readable, tried
 from kobert_pipeline.tokenizer.special_tokens import IGNORE_INDEX
 
 ScoredEntity = tuple[int, int, str, float]
 """First character, end character, type, score of a predicted entity."""
+CHARACTERS = 50
+"""Tokens of one character each that are no words but the characters of texts."""
 
 
 class TaggingTask(Task):
@@ -62,9 +69,38 @@ class TaggingTask(Task):
             raise ValueError(f"the type '{wrong}' {problem}; leave it out")
         return labels
 
-    @abstractmethod
+    def columns(self) -> EntityColumns:
+        """How tables are read, as far as options say it."""
+        return EntityColumns()
+
     def read(self, path: Path) -> list[Example]:
-        """The examples of a file; without `labels`, entities of any type are allowed."""
+        """The examples of a file, in any of the forms of `entity_rows` and `entity_lines`; without `labels`, entities
+        of any type are allowed. Raises one UserError about all wrong rows or lines, with their places."""
+        is_table = holds_rows(path)
+        rows = list(marked_rows(path, self.name, self.columns()) if is_table else tagged_sentences(path))
+        cells = [row.cells for row in rows if isinstance(row, Row) and "tags" in row.cells]
+        tags = {nfc(tag) for of_row in cells for tag in of_row["tags"]}
+        # in tables a column of tokens says that they are tags; elsewhere it may be any column
+        strict = not all("tokens" in of_row for of_row in cells) or not is_table
+        parse = tag_parser(tags, f"{path}: the column of tags", strict)
+        tokens = [token for of_row in cells if "text" not in of_row for token in of_row["tokens"]]
+        separator = separator_of(path, tokens, self.columns().separator)
+        return list(readable(tried(rows, lambda first: partial(self._marked, parse, separator))))
+
+    def _marked(self, parse: Callable[[str], Tag], separator: str, row: Row) -> Example:
+        cells = row.cells
+        if "entities" in cells:
+            return self.example(cells["id"], cells["text"], cells["entities"])
+        if "tokens" in cells:
+            text, places = text_of_tokens(cells["tokens"], separator, cells.get("text"))
+        else:
+            text = cells["text"]
+            places = [match.span() for match in re.finditer(r"\S+", text)]
+        tags = [nfc(tag) for tag in cells["tags"]]
+        if len(places) != len(tags):
+            what = "tokens" if "tokens" in cells else "eojeols"
+            raise UserError(f"{len(places)} {what} and {len(tags)} tags; each has one")
+        return self.example(cells["id"], text, tagged_spans(places, map(parse, tags)))
 
     def fit_labels(self, train: list[Path]) -> Self:
         """The task with the types of the training files, unless they were given. Raises UserError where these have no
@@ -295,8 +331,14 @@ def token_labels(offsets: np.ndarray, entities: list[Any], kinds: list[str]) -> 
     return labels
 
 
-def join_tokens(tokens: list[str], tags: list[str], separator: str) -> tuple[str, list[tuple[int, int, str]]]:
-    """The text of tagged tokens, joined by `separator`, and its entities in characters."""
-    begins = np.cumsum([0] + [len(token) + len(separator) for token in tokens]).tolist()
-    tagged = spans(parse_tag(nfc(tag)) for tag in tags)
-    return separator.join(tokens), [(begins[first], begins[end] - len(separator), kind) for first, end, kind in tagged]
+def separator_of(path: Path, tokens: list[str], separator: str) -> str:
+    """The text between the tokens of a file: the separator, or nothing where white space is among them, as between the
+    characters of KLUE. Raises UserError for characters without the blanks between words."""
+    if any(token.isspace() for token in tokens):
+        return ""
+    if separator and len(tokens) >= CHARACTERS and all(len(token) == 1 for token in tokens):
+        raise UserError(
+            f"{path}: every token is one character, without the blanks between words, so the texts are not known; add "
+            'the blanks as tokens, or for texts without any set separator: "" (task tagging)'
+        )
+    return separator

@@ -1,7 +1,7 @@
 """Which columns of a table hold what is read from it, and their cells."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from kobert_pipeline.errors import UserError, did_you_mean
@@ -15,13 +15,15 @@ BY_OPTION = "by the option {field} of the task (kobert evaluate: --set {field}=N
 class RowField(NamedTuple):
     """Something that is read from each row, such as its text or its label.
 
-    `column` is the name that an option gives; without one, the first of the `known` names that the file has is it.
+    `column` is the name that an option gives; without one, the first of the `known` names that the file has is it, if
+    its first value `fits`.
     """
 
     name: str
     column: str | None = None
     known: Sequence[str] = ()
     required: bool = True
+    fits: Callable[[Any], bool] = lambda value: True
 
 
 def find_columns(first: Row, fields: Sequence[RowField], task: str, by: str = BY_OPTION) -> dict[str, str]:
@@ -43,7 +45,8 @@ def _find_column(first: Row, field: RowField, task: str, by: str) -> str | None:
             raise UserError(f"{path}: there is no column '{field.column}'{guess}; name the column {by}{or_none}")
         return field.column
     # in the order of `known`: of several columns that would do, the first one listed is meant
-    column = next((column for column in field.known if has_column(first.cells, column)), None)
+    named = (column for column in field.known if has_column(first.cells, column))
+    column = next((column for column in named if field.fits(cell(first, column))), None)
     if column is None and field.known and field.required:
         names = ", ".join(f"{name:.30}" for name in list(flat_cells(first.cells))[:12])
         raise UserError(
@@ -90,6 +93,12 @@ def text_cell(row: Row, column: str) -> str:
         problem = f"the column '{column}' holds {type(value).__name__}, text was expected"
         raise UnreadableInput("wrong_type", problem)
     return value
+
+
+def whole_number(value: Any) -> int | None:
+    """A whole number, also where a table has it as 4.0; None for any other value."""
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return int(value) if is_number and math.isfinite(value) and value == int(value) else None
 
 
 def number_of(value: Any) -> float:

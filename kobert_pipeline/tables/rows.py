@@ -12,6 +12,7 @@ from kobert_pipeline.errors import UserError, did_you_mean
 from kobert_pipeline.files import parse_json
 from kobert_pipeline.tables.csv import read_csv
 from kobert_pipeline.tables.file_type import COMPRESSED, data_suffix
+from kobert_pipeline.tables.modu import sentences_of
 from kobert_pipeline.tables.open_text import LONGEST_LINE, open_binary, open_lines, read_json_file, unreadable_line
 from kobert_pipeline.tables.squad import questions_of
 from kobert_pipeline.tables.unreadable import Location, Row, UnreadableInput, only_blank_lines, readable, tried
@@ -91,10 +92,14 @@ def _object_row(cells: Any, location: Location, index: int) -> Row | UnreadableI
 
 
 def read_json(path: Path) -> Rows:
-    """The objects of a JSON file with a list of them, or the questions of one in SQuAD form."""
+    """The objects of a JSON file with a list of them, or the questions of one in SQuAD form, or the sentences of one in
+    the form of the Modu corpora."""
     content = read_json_file(path)
     if isinstance(content, dict) and isinstance(content.get("data"), list):
         yield from questions_of(path, content)
+        return
+    if isinstance(content, dict) and isinstance(content.get("document"), list):
+        yield from sentences_of(path, content["document"])
         return
     if not isinstance(content, list):
         raise UnreadableInput(

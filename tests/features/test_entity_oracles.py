@@ -129,6 +129,10 @@ def test_an_entity_must_be_right_in_text_ends_and_type() -> None:
         ("CVL_I", (False, "CVL")),
         ("PER", (False, "PER")),
         ("B-A-B", (True, "A-B")),
+        ("PER-B", (True, "PER")),
+        ("PER-I", (False, "PER")),
+        ("B_PS", (True, "PS")),
+        ("I", (False, "")),
     ],
 )
 def test_a_tag_says_type_and_beginning_in_every_spelling(tag: Any, expected: Any) -> None:

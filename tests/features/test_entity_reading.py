@@ -212,18 +212,16 @@ def test_entities_are_counted_by_type_and_rare_types_are_found(tmp_path: Path) -
     assert task.rare_labels(task.read(path)) == {"PRE": 1}
 
 
-def test_entities_may_be_triples_as_annotation_tools_write_them(tmp_path: Path) -> None:
-    path = file(tmp_path / "a.jsonl", [{"text": TEXT, "label": [[0, 3, "PER"]]}])
-    [example] = Task.choose({"name": "tagging", "entities": "label"}).read(path)
-    assert spelled(example) == [("한지민", "PER")]
-    with pytest.raises(
-        UserError, match=r"no column is the entities .*found were text, label.*name it by the option entities"
-    ):
-        Task.choose("tagging").read(path)
+def test_a_file_without_entities_is_refused_with_what_it_has(tmp_path: Path) -> None:
+    path = file(tmp_path / "a.jsonl", [{"text": TEXT, "label": {"PER": "한지민"}}])
+    said = r"no column is the entities .*found were text, label, label.PER.; name it by the option entities of the task"
+    for name, where in (("tagging", r" \(kobert"), ("ner", " tagging$")):
+        with pytest.raises(UserError, match=said + where):
+            Task.choose(name).read(path)
 
 
 WRONG_TEXTS = [
-    ({"text": TEXT, "entities": "[]"}, "line 2: a list of entities was expected, not '\\[\\]'"),
+    ({"text": TEXT, "entities": "[0"}, "line 2: a list of entities was expected, not '\\[0'"),
     ({"text": None, "entities": []}, "line 2: text was expected, not None"),
     ({"text": "\n ", "entities": []}, r"a\.jsonl, line 2: the text is empty, text was expected"),
     ({"text": TEXT}, "line 2: there is no 'entities'"),
@@ -249,11 +247,14 @@ def test_a_wrong_row_of_texts_is_refused_by_file_and_line(tmp_path: Path) -> Non
 
 
 WRONG_TOKENS = [
-    (TOKENS | {"tags": ["O"]}, "line 2: 4 tokens and 1 tags; each token has one"),
+    (TOKENS | {"tags": ["O"]}, "line 2: 4 tokens and 1 tags; each has one"),
     (TOKENS | {"tags": [0, 1, 0, 0]}, "line 2: a tag .*tag_names.* was expected, not 0"),
     (TOKENS | {"tokens": ["가", 3, "나", "다"]}, "line 2: a token was expected, not 3"),
     ({"tokens": [], "tags": []}, "line 2: the text is empty"),
-    (TOKENS | {"tokens": "한지민"}, "line 2: a list of tokens was expected"),
+    (TOKENS | {"tokens": "한지민"}, "line 2: 1 eojeols and 4 tags; each has one"),
+    (TOKENS | {"tokens": 3}, "line 2: tokens was expected, not 3"),
+    (TOKENS | {"tags": 3}, "line 2: a list of tags was expected"),
+    (TOKENS | {"tags": ["B-PER", "O", "LOC", "O"]}, "line 2: 'LOC' is no tag as the others of the file are"),
 ]
 
 

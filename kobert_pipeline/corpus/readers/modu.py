@@ -7,10 +7,9 @@ from typing import Any, Literal
 
 from kobert_pipeline.corpus.document import Document
 from kobert_pipeline.corpus.reader import Reader
+from kobert_pipeline.tables.modu import LINES
 from kobert_pipeline.tables.open_text import read_json_file
 from kobert_pipeline.tables.unreadable import UnreadableInput
-
-LINES = ("paragraph", "utterance", "sentence")
 
 
 class Modu(Reader):

@@ -1,0 +1,304 @@
+"""Rows of texts with marked spans, as annotation tools and data sets give them: doccano, Label Studio (JSON, JSON_MIN,
+CSV), the entity corpora of the National Institute of Korean Language, data sets of the Hub (tokens with tags or their
+numbers, as KLUE-NER by `datasets`), and tables of texts with a tag for each eojeol. Which columns hold what is
+recognized by their names and by what is in them, in all rows of a file.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from kobert_pipeline.errors import UserError
+from kobert_pipeline.features.bio import parse_tag
+from kobert_pipeline.files import parse_json
+from kobert_pipeline.tables.columns import BY_OPTION, IDS, RowField, cell, find_columns, has_column, whole_number
+from kobert_pipeline.tables.csv import DELIMITERS
+from kobert_pipeline.tables.file_type import data_suffix
+from kobert_pipeline.tables.modu import SENTENCE
+from kobert_pipeline.tables.open_text import open_lines
+from kobert_pipeline.tables.rows import read_rows
+from kobert_pipeline.tables.unreadable import Row, UnreadableInput, tried
+
+KNOWN = {
+    "id": IDS,
+    "text": ("text", "sentence", "form", "data.text", "data"),
+    "entities": ("entities", "NE", "ne", "annotations", "label", "labels", "spans", "ents"),
+    "tokens": ("tokens", "words"),
+    "tags": ("tags", "ner_tags", "ner", "bio", "labels", "label"),
+}
+"""Names of columns in published data sets and exports; the first that a file has, and that holds such values, is it."""
+STARTS, ENDS = ("start", "start_offset", "begin"), ("end", "end_offset")
+TYPES = ("label", "labels", "type", "entity_group", "tag")
+TEXTS = ("text", "form", "word")
+"""Keys of an entity: its characters, its type, and the text that is there."""
+KLUE_TAGS = (*(f"{side}-{kind}" for kind in ("DT", "LC", "OG", "PS", "QT", "TI") for side in "BI"), "O")
+"""The tags of KLUE-NER by the numbers that `datasets` gives them."""
+SAMPLE = 1000
+"""Rows by which columns are recognized."""
+
+Entity = tuple[int, int, str]
+"""First character, end character, type."""
+
+
+class EntityColumns(NamedTuple):
+    """The columns of a row and how its tags are read, as options name them; None: recognized."""
+
+    id: str | None = None
+    text: str | None = None
+    entities: str | None = None
+    tokens: str | None = None
+    tags: str | None = None
+    tag_names: Sequence[str] | None = None
+    separator: str = " "
+
+
+def holds_rows(path: Path) -> bool:
+    """Whether a file is a table or JSON, unlike files of tokens in lines, which may end with .tsv or .txt too."""
+    suffix = data_suffix(path)
+    if suffix not in DELIMITERS:
+        return suffix in (".json", ".jsonl", ".parquet", ".xlsx")
+    with open_lines(path) as lines:
+        names = {name.strip().strip('"') for name in next(lines, "").split(DELIMITERS[suffix])}
+    has_marks = names & {*KNOWN["entities"], *KNOWN["tags"]}
+    return bool(has_marks and names & {*KNOWN["text"], *KNOWN["tokens"]}) or (suffix == ".csv" and len(names) > 1)
+
+
+def marked_rows(path: Path, task: str, options: EntityColumns) -> Iterator[Row | UnreadableInput]:
+    """The rows of a file with `id`, and `text` and `entities`, or `tags` of `tokens` or of the eojeols of the `text`.
+    Raises UserError for a file without such columns."""
+    rows = [row for row in read_rows(path) if not (isinstance(row, Row) and is_blank_sentence(row))]
+    readable_rows = [row for row in rows if isinstance(row, Row)]
+    if not readable_rows:
+        yield from rows
+        return
+    columns = choose_columns(readable_rows, task, options)
+    names = options.tag_names
+    if names is None and "tags" in columns:
+        names = KLUE_TAGS if is_klue([cell_of(row, columns["tags"]) for row in readable_rows]) else ()
+    marked = list(tried(rows, lambda first: partial(_marked, columns, names or ())))
+    if "entities" in columns:
+        count = next((count for count in COUNTS if all(_fits_text(row, count) for row in marked)), by_characters)
+        yield from tried(marked, lambda first: partial(_counted, count))
+    else:
+        yield from marked
+
+
+def is_blank_sentence(row: Row) -> bool:
+    """Whether a row is a sentence without text, of which the corpora of the National Institute have some; in files of
+    other forms they are mistakes."""
+    return row.location.unit == SENTENCE and not str(row.cells["form"] or "").strip()
+
+
+def cell_of(row: Row, column: str) -> Any:
+    """The value of a row in a column; None where it has none."""
+    return cell(row, column) if has_column(row.cells, column) else None
+
+
+def choose_columns(rows: list[Row], task: str, options: EntityColumns) -> dict[str, str]:
+    """The columns of texts and entities, or of tokens and tags (and their text), or of texts and tags. Raises UserError
+    where a named column is missing, and where there are none of these."""
+    # the first value of every column: exports leave out what is empty in a row
+    values: dict[str, Any] = {}
+    for row in rows[:SAMPLE]:
+        values |= {name: value for name, value in row.cells.items() if not values.get(name)}
+    sample = Row(values, rows[0].location, 1)
+    by = BY_OPTION if task == "tagging" else "by the option {field} of the task tagging"
+    data = values["data"] if isinstance(values.get("data"), dict) else {}  # of Label Studio, with any names
+    known = KNOWN | {"text": (*KNOWN["text"], *(f"data.{name}" for name in data if len(data) == 1))}
+    fields = {name: RowField(name, getattr(options, name), names, False, FITS[name]) for name, names in known.items()}
+    columns = find_columns(sample, list(fields.values()), task, by)
+    # options decide, then the file: a table may have both forms
+    by_tokens = bool(options.tokens or options.tags) and not options.entities
+    forms = [("tokens", "tags", "text"), ("text", "tags")]
+    forms = forms if by_tokens else [("text", "entities"), *forms]
+    form = next((form for form in forms if columns.keys() >= set(form[:2])), forms[0])
+    columns |= find_columns(sample, [fields[name]._replace(required=True) for name in form[:2]], task, by)
+    # where options name the tokens, a text beside them may be another one
+    chosen = form[:2] if options.tokens and not options.text else form
+    return {name: columns[name] for name in ("id", *chosen) if name in columns}
+
+
+def _marked(columns: dict[str, str], names: Sequence[str], row: Row) -> Row:
+    cells: dict[str, Any] = {"id": str(cell(row, columns["id"]) if "id" in columns else row.index)}
+    if "text" in columns:
+        cells["text"] = require_string(cell(row, columns["text"]), "text")
+    if "entities" in columns:
+        entities = require_list(_entities_cell(row, columns["entities"]), "entities")
+        cells["entities"] = [parse_entity(entity) for entity in without_annotations(entities)]
+        return Row(cells, row.location, row.index)
+    tokens = cell(row, columns["tokens"]) if "tokens" in columns else ""
+    if isinstance(tokens, list):
+        cells["tokens"] = [require_string(token, "a token") for token in tokens]
+    elif "tokens" in columns:
+        cells["text"] = require_string(tokens, "tokens")
+    tags = cell(row, columns["tags"])
+    tags = tags.split() if isinstance(tags, str) else require_list(tags, "tags")
+    cells["tags"] = [parse_tag_name(tag, names) for tag in tags]
+    return Row(cells, row.location, row.index)
+
+
+def _entities_cell(row: Row, column: str) -> Any:
+    """The entities of a row: a list, or one in JSON as tables hold it; none where an export leaves them out."""
+    if row.location.unit == SENTENCE or "annotation_id" in row.cells:  # Label Studio, JSON_MIN
+        return cell_of(row, column) or []
+    value = cell(row, column)
+    return json_list(value) if isinstance(value, str) else value
+
+
+def json_list(text: str) -> Any:
+    """The list that a text is in JSON; the text where it is none."""
+    try:
+        value = parse_json(text) if text.lstrip().startswith("[") else None
+    except ValueError:
+        value = None
+    return value if isinstance(value, list) else text
+
+
+def without_annotations(entities: list[Any]) -> list[Any]:
+    """The entities of Label Studio's `annotations`, each of which has those of one person; other lists as they are.
+    Raises UserError unless there is exactly one annotation."""
+    results = [item["result"] for item in entities if isinstance(item, dict) and _is_valid_annotation(item)]
+    if not any(isinstance(item, dict) and "result" in item for item in entities):
+        return entities
+    if len(results) != 1:
+        raise UserError(f"it has {len(results)} annotations, but one was expected; keep the right one")
+    # other results are choices about the whole text, and relations
+    values = (item.get("value") for item in results[0] if isinstance(item, dict))
+    return [value for value in values if isinstance(value, dict) and "start" in value]
+
+
+def _is_valid_annotation(item: dict[str, Any]) -> bool:
+    return isinstance(item.get("result"), list) and not item.get("was_cancelled")
+
+
+def require_list(value: Any, what: str) -> list[Any]:
+    """`value`. Raises UserError unless it is a list."""
+    if not isinstance(value, list):
+        raise UserError(
+            f"a list of {what} was expected, not {value!r:.60} (JSON Lines, JSON and Parquet have lists; a table may "
+            "have them in JSON)"
+        )
+    return value
+
+
+def require_string(value: Any, what: str) -> str:
+    """`value`. Raises UserError unless it is a text."""
+    if not isinstance(value, str):
+        raise UserError(f"{what} was expected, not {value!r:.60}")
+    return value
+
+
+def parse_entity(value: Any) -> tuple[int, int, str, str | None]:
+    """Start, end and type of an entity, and the text there, if it says so. Raises UserError for another form."""
+    if isinstance(value, dict):
+        start, end, label, inside = (_first(value, keys) for keys in (STARTS, ENDS, TYPES, TEXTS))
+    else:
+        start, end, label = value if isinstance(value, (list, tuple)) and len(value) == 3 else (None, None, None)
+        inside = None
+    start, end = whole_number(start), whole_number(end)
+    if isinstance(label, list) and len(label) == 1:
+        label = label[0]
+    if start is None or end is None or not isinstance(label, str) or not label:
+        raise UserError(
+            f"an entity is {value!r:.60}; {{start, end, label}} or [start, end, label] was expected, in characters "
+            "from 0"
+        )
+    return start, end, label, inside if isinstance(inside, str) else None
+
+
+def _first(value: dict[str, Any], keys: Sequence[str]) -> Any:
+    return next((value[key] for key in keys if key in value), None)
+
+
+def by_characters(text: str, start: int, end: int) -> tuple[int, int]:
+    """Start and end as they are."""
+    return start, end
+
+
+def by_utf16(text: str, start: int, end: int) -> tuple[int, int]:
+    """Characters of a start and end in UTF-16 code units, which JavaScript (Label Studio) counts."""
+    units = text.encode("utf-16-le", "surrogatepass")
+    before, until = (len(units[: 2 * place].decode("utf-16-le", "replace")) for place in (start, end))
+    return before, until
+
+
+def by_last_character(text: str, start: int, end: int) -> tuple[int, int]:
+    """Characters of a start and the place of the last character."""
+    return start, end + 1
+
+
+COUNTS = (by_characters, by_utf16, by_last_character)
+"""What tools count; the first by which all entities of a file have the texts that they say is it."""
+Count = Callable[[str, int, int], tuple[int, int]]
+
+
+def _fits_text(row: Row | UnreadableInput, count: Count) -> bool:
+    if isinstance(row, UnreadableInput):
+        return True
+    text = row.cells["text"]
+    return all(_at(text, count(text, *place), inside) for *place, _, inside in row.cells["entities"])
+
+
+def _at(text: str, place: tuple[int, int], inside: str | None) -> bool:
+    return inside is None or text[slice(*place)].strip() == inside.strip()
+
+
+def _counted(count: Count, row: Row) -> Row:
+    """A row with its entities in characters. Raises UserError for one whose text is not there."""
+    text, entities = row.cells["text"], list[Entity]()
+    for start, end, kind, inside in row.cells["entities"]:
+        place = count(text, start, end)
+        if not _at(text, place, inside):
+            raise UserError(
+                f"an entity is {inside!r:.40}, but from {start} to {end} the text has {text[start:end]!r:.40}"
+            )
+        entities.append((*place, kind))
+    return Row(row.cells | {"entities": entities}, row.location, row.index)
+
+
+def parse_tag_name(tag: Any, names: Sequence[str]) -> str:
+    """The name of a tag, which may be its number among the names. Raises UserError for anything else."""
+    number = whole_number(int(tag) if isinstance(tag, str) and names and tag.isdecimal() else tag)
+    if number is not None and 0 <= number < len(names):
+        return names[number]
+    return require_string(tag, "a tag (for tags that are numbers, list their names in the option tag_names)")
+
+
+def is_klue(rows: list[Any]) -> bool:
+    """Whether the tags of all rows are numbers of KLUE's tags: most are O, and every I follows a B or I of its type,
+    which by chance the numbers of other tags hardly do."""
+    numbers = [[whole_number(tag) for tag in row] for row in rows if isinstance(row, list)]
+    counts = Counter(number for row in numbers for number in row)
+    if not counts or not all(number in range(len(KLUE_TAGS)) for number in counts):
+        return False
+    tags = [[parse_tag(KLUE_TAGS[number]) for number in row if number is not None] for row in numbers]
+    continued = all(
+        begins or kind is None or before[1] == kind
+        for row in tags
+        for before, (begins, kind) in pairwise([(False, None), *row])
+    )
+    return continued and 2 * counts[KLUE_TAGS.index("O")] > counts.total()
+
+
+def _is_entities(value: Any) -> bool:
+    """Whether a value may be the entities of a text."""
+    value = json_list(value) if isinstance(value, str) else value
+    return isinstance(value, list) and all(isinstance(item, (dict, list)) for item in value)
+
+
+def _is_tokens(value: Any) -> bool:
+    is_flat = isinstance(value, list) and not any(isinstance(item, (dict, list)) for item in value)
+    return is_flat or isinstance(value, str)
+
+
+FITS: dict[str, Callable[[Any], bool]] = {
+    "id": lambda value: True,
+    "text": lambda value: isinstance(value, str),
+    "entities": _is_entities,
+    "tokens": _is_tokens,
+    "tags": _is_tokens,
+}
+"""What the values of a column may be that is recognized by its name."""
