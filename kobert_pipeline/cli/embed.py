@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 FILES = "Text files, one text per line, or with --column tables; - reads standard input."
 Files = Annotated[list[str], typer.Argument(metavar="FILE...", help=FILES)]
-COLUMN = "The files are tables (CSV, TSV, JSON Lines, JSON, Parquet): the column of their texts."
+COLUMN = "The files are tables (CSV, TSV, Excel, JSON Lines, JSON, Parquet): the column of their texts."
 Column = Annotated[str | None, typer.Option(metavar="NAME", help=COLUMN)]
 OUT = "Write the vectors to this new file: .parquet, .npy or .jsonl; default: JSON Lines to standard output."
 Out = Annotated[Path | None, typer.Option(metavar="OUT", help=OUT)]

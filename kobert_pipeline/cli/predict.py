@@ -24,8 +24,8 @@ from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import json_text
 
 IN = (
-    "A file of texts: one per row of a table (.csv .tsv .jsonl .json .parquet; empty rows are left out), or one per "
-    "line; - is standard input."
+    "A file of texts: one per row of a table (.csv .tsv .xlsx .jsonl .json .parquet; empty rows are left out), or one "
+    "per line; - is standard input."
 )
 In = Annotated[list[str] | None, typer.Option("--in", metavar="FILE", help=IN)]
 COLUMN = "Column of the text or context; given twice, also of its pair or question. Default: as in training files."

@@ -14,7 +14,16 @@ from typing import Any, NamedTuple
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.bio import parse_tag
 from kobert_pipeline.files import parse_json
-from kobert_pipeline.tables.columns import BY_OPTION, IDS, RowField, cell, find_columns, has_column, whole_number
+from kobert_pipeline.tables.columns import (
+    BY_OPTION,
+    IDS,
+    RowField,
+    cell,
+    find_columns,
+    has_column,
+    text_of,
+    whole_number,
+)
 from kobert_pipeline.tables.csv import DELIMITERS
 from kobert_pipeline.tables.file_type import data_suffix
 from kobert_pipeline.tables.modu import SENTENCE
@@ -124,14 +133,14 @@ def choose_columns(rows: list[Row], task: str, options: EntityColumns) -> dict[s
 def _marked(columns: dict[str, str], names: Sequence[str], row: Row) -> Row:
     cells: dict[str, Any] = {"id": str(cell(row, columns["id"]) if "id" in columns else row.index)}
     if "text" in columns:
-        cells["text"] = require_string(cell(row, columns["text"]), "text")
+        cells["text"] = require_string(text_of(cell(row, columns["text"])), "text")
     if "entities" in columns:
         entities = require_list(_entities_cell(row, columns["entities"]), "entities")
         cells["entities"] = [parse_entity(entity) for entity in without_annotations(entities)]
         return Row(cells, row.location, row.index)
     tokens = cell(row, columns["tokens"]) if "tokens" in columns else ""
     if isinstance(tokens, list):
-        cells["tokens"] = [require_string(token, "a token") for token in tokens]
+        cells["tokens"] = [require_string(text_of(token), "a token") for token in tokens]
     elif "tokens" in columns:
         cells["text"] = require_string(tokens, "tokens")
     tags = cell(row, columns["tags"])
@@ -296,7 +305,7 @@ def _is_tokens(value: Any) -> bool:
 
 FITS: dict[str, Callable[[Any], bool]] = {
     "id": lambda value: True,
-    "text": lambda value: isinstance(value, str),
+    "text": lambda value: isinstance(text_of(value), str),
     "entities": _is_entities,
     "tokens": _is_tokens,
     "tags": _is_tokens,

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 from kobert_pipeline.corpus.decontaminate import remove_whitespace
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.sequence import SequenceTask
-from kobert_pipeline.features.task import Example, nfc, refuse_blank
-from kobert_pipeline.tables.columns import IDS, RowField, find_columns, text_cell, values_of
+from kobert_pipeline.features.task import Example, refuse_blank
+from kobert_pipeline.tables.columns import IDS, RowField, find_columns, label_text, label_value, text_cell, values_of
 from kobert_pipeline.tables.rows import read_each
 from kobert_pipeline.tables.unreadable import Row
 
@@ -52,16 +52,19 @@ class LabelledTask(SequenceTask):
         """A function from a label in the file to the training target. It raises UserError for labels that are not
         allowed."""
         allowed = self.label_indices()
+        truth = len(self.labels) == 2  # of three labels none is True
+        by_value = {label_value(name, truth): i for name, i in allowed.items()} | allowed
 
         def index(value: Any) -> int:
-            text = label_text(value)
-            if text not in allowed:
+            text = label_text(value) or ""
+            key = text if text in by_value else label_value(text, truth)
+            if key not in by_value:
                 names = [
                     name if name == self.labels[i] else f"{name} ({self.labels[i]})" for name, i in allowed.items()
                 ]
                 hint = f"allowed are {', '.join(names[:20])}{self.allowed_hint()}"
                 raise UserError(f"the label is {value!r:.60}; {hint}")
-            return allowed[text]
+            return by_value[key]
 
         return index
 
@@ -75,7 +78,7 @@ class LabelledTask(SequenceTask):
         texts: dict[str, str] = {}
         for name in ("text", "text_pair"):
             if name in columns:
-                texts[name] = text_cell(row, columns[name])
+                texts[name] = text_cell(row, columns[name], numbers=True)
                 if not self.blank_texts:
                     refuse_blank(texts[name], f"the column '{columns[name]}'")
         # without white space, so that copies of a text with other spaces are on the same side of a dev split
@@ -95,9 +98,3 @@ class PairTask(LabelledTask):
     def inputs(self) -> tuple[str, ...]:
         """Both texts."""
         return "text", "text_pair"
-
-
-def label_text(value: Any) -> str | None:
-    """A label as text in NFC, whether the file has text or a whole number; None for anything else."""
-    # bool is a subclass of int
-    return nfc(str(value).strip()) if isinstance(value, (str, int)) and not isinstance(value, bool) else None

@@ -6,13 +6,23 @@ from typing import Any
 
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.task import Example, refuse_blank
-from kobert_pipeline.tables.columns import IDS, RowField, cell, find_columns, has_column, values_of
+from kobert_pipeline.tables.columns import (
+    IDS,
+    RowField,
+    cell,
+    find_columns,
+    has_column,
+    text_of,
+    values_of,
+    whole_number,
+)
 from kobert_pipeline.tables.squad import QUESTION
 from kobert_pipeline.tables.unreadable import Row, UnreadableInput, readable, tried
 
 KNOWN: dict[str, tuple[str, ...]] = {
     "id": IDS, "question": ("question",), "context": ("context", "paragraph", "document"),
-    "answer": ("answers", "answer", "answer_text"), "start": ("answer_start", "start"),
+    "answer": ("answers", "answer", "answer_text"),
+    "start": ("answer_start", "start", "start_offset", "answer_begin", "begin"),
 }  # fmt: skip
 IMPOSSIBLE = "is_impossible"
 TRUE, FALSE = ("true", "1", "1.0"), ("false", "0", "0.0")
@@ -52,6 +62,7 @@ def table_maker(task: str, fields: dict[str, str | None], first: Row) -> Callabl
 def span_example(row: Row, values: dict[str, Any], column: str) -> Example:
     """An example for `SpanTask` from the values of a row, whose answers are in `column`. Raises UserError unless
     question and context are text and the context has every answer at its start."""
+    values |= {name: text_of(values[name]) for name in ("question", "context")}
     for name in ("question", "context"):
         if not isinstance(values[name], str):
             raise UserError(f"the {name} holds {type(values[name]).__name__}, text was expected")
@@ -90,20 +101,32 @@ def answer_pairs(answers: Any, start: Any = None) -> list[list[Any]]:
     with a list of each, or a text (or list) with its `start` (or list). Raises KeyError or TypeError for anything
     else."""
     if isinstance(answers, dict):
-        answers, start = answers["text"], answers["answer_start"]
+        answers, start = _text_and_start(answers)
     elif isinstance(answers, list) and all(isinstance(answer, dict) for answer in answers):
-        answers, start = [answer["text"] for answer in answers], [answer["answer_start"] for answer in answers]
+        pairs = [_text_and_start(answer) for answer in answers]
+        answers, start = [text for text, _ in pairs], [begin for _, begin in pairs]
     # a cell without an answer is None in Parquet and JSON, and "" in CSV and TSV
+    answers = text_of(answers)
     if answers is None or isinstance(answers, str):
         answers, start = [answers or ""], [start]
     if not isinstance(answers, list) or not isinstance(start, list) or len(answers) != len(start):
         raise TypeError("a start for each answer")
-    return [[text, _parse_start(begin)] for text, begin in zip(answers, start, strict=True) if text != ""]
+    return [[text_of(text), _parse_start(begin)] for text, begin in zip(answers, start, strict=True) if text != ""]
+
+
+def _text_and_start(answer: dict[str, Any]) -> tuple[Any, Any]:
+    """Text and start of an answer, or of all, by their names in published data sets. Raises KeyError without them."""
+    names = ("text", *KNOWN["answer"]), KNOWN["start"]
+    text, start = (next((name for name in known if name in answer), known[0]) for known in names)
+    return answer[text], answer[start]
 
 
 def _parse_start(start: Any) -> Any:
-    """A start as a number where a table has it as text of up to 18 digits; other values are refused later."""
-    return int(start) if isinstance(start, str) and re.fullmatch(r"[0-9]{1,18}", start.strip()) else start
+    """A start as a number where a table has it as 4.0, or as text of up to 18 digits; other values are refused
+    later."""
+    if isinstance(start, str) and re.fullmatch(r"[0-9]{1,18}(\.0+)?", start.strip()):
+        return int(start.partition(".")[0])
+    return start if (number := whole_number(start)) is None else number
 
 
 def refuse_wrong_answer(text: Any, start: Any, context: str) -> None:

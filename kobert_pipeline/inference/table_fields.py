@@ -107,8 +107,8 @@ def without_label(result: dict[str, Any]) -> dict[str, Any]:
 
 
 def nullable_text(row: Row, column: str) -> str:
-    """A cell; "" for the null of JSON and Parquet. Raises UserError for anything else that is not a text."""
-    return "" if cell(row, column) is None else text_cell(row, column)
+    """A cell; "" for the null of JSON and Parquet. Raises UserError for anything else than texts and numbers."""
+    return "" if cell(row, column) is None else text_cell(row, column, numbers=True)
 
 
 def column_texts(path: Path, column: str) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -1,13 +1,15 @@
 """Which columns of a table hold what is read from it, and their cells."""
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
+from unicodedata import normalize
 
 from kobert_pipeline.errors import UserError, did_you_mean
 from kobert_pipeline.tables.unreadable import Row, UnreadableInput
 
-IDS = ("guid", "id")
+IDS = ("guid", "id", "question_id", "qas_id", "qid")
 """Names of the column of an example's id in published data sets."""
 BY_OPTION = "by the option {field} of the task (kobert evaluate: --set {field}=NAME)"
 
@@ -36,7 +38,7 @@ def find_columns(first: Row, fields: Sequence[RowField], task: str, by: str = BY
 def _find_column(first: Row, field: RowField, task: str, by: str) -> str | None:
     path, by = first.location.path, by.format(field=field.name)
     # rows of the other formats have the names themselves
-    if first.location.unit == "line" and not {".jsonl"} & set(path.suffixes):
+    if (first.location.unit == "line" and ".jsonl" not in path.suffixes) or ".xlsx" in path.suffixes:
         by += "; the first line of the file must hold the names of the columns, so add one if yours has none"
     if field.column:
         if not has_column(first.cells, field.column):
@@ -86,13 +88,39 @@ def values_of(row: Row, columns: dict[str, str]) -> dict[str, Any]:
     return {field: cell(row, column) for field, column in columns.items()}
 
 
-def text_cell(row: Row, column: str) -> str:
-    """The text of a row in a column. Raises UnreadableInput for anything else."""
-    value = cell(row, column)
+def text_cell(row: Row, column: str, numbers: bool = False) -> str:
+    """The text of a row in a column, with `numbers` as `text_of` has them. Raises UnreadableInput for anything else."""
+    value = text_of(cell(row, column)) if numbers else cell(row, column)
     if not isinstance(value, str):
         problem = f"the column '{column}' holds {type(value).__name__}, text was expected"
         raise UnreadableInput("wrong_type", problem)
     return value
+
+
+def text_of(value: Any) -> Any:
+    """A number as the text that a tool took for it (the review 1004); any other value as it is."""
+    if (number := whole_number(value)) is not None:
+        return str(number)
+    return str(value) if isinstance(value, float) and math.isfinite(value) else value
+
+
+def label_text(value: Any) -> str | None:
+    """A label as text: a text, a whole number (4.0 is 4), true or false, or a list of one of these; None for anything
+    else."""
+    if isinstance(value, list) and len(value) == 1:
+        value = value[0]
+    if (number := whole_number(value)) is not None:
+        value = str(number)
+    # files of a Mac may spell a label in NFD, which looks the same but would be another one
+    return normalize("NFC", str(value).strip()) if isinstance(value, (str, bool)) else None
+
+
+def label_value(label: str, truth: bool = True) -> str:
+    """What a label is by value, as another file may have it: `4` for 4.0, and with `truth` `1` for True and `0` for
+    FALSE."""
+    if match := re.fullmatch(r"([+-]?\d+)\.0*", label):
+        return match[1]
+    return {"true": "1", "false": "0"}.get(label.lower(), label) if truth else label
 
 
 def whole_number(value: Any) -> int | None:

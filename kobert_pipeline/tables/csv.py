@@ -97,8 +97,6 @@ def _header(
     if isinstance(record, UnreadableInput):
         raise record
     names = [name.strip() for name in record[1]]
-    if repeated := next((name for name, count in Counter(names).items() if name and count > 1), None):
-        raise UnreadableInput("columns", f"{path}: two columns of its first line are called '{repeated}'; rename one")
     others = (other for other in DELIMITER_NAMES if other != separator and other in "".join(names))
     if by_default and len(names) < 2 and (other := next(others, None)):
         option = other.replace("\t", "\\t")
@@ -107,11 +105,20 @@ def _header(
             f"{path}: its first line has {DELIMITER_NAMES[other]} and no {DELIMITER_NAMES[separator]}; save the table "
             f'as CSV UTF-8 with commas (.csv) or with tabs (.tsv); of a source of the corpus set delimiter: "{option}"',
         )
+    refuse_wrong_header(path, names, columns, "line")
+    return names
+
+
+def refuse_wrong_header(path: Path, names: list[str], columns: Mapping[str, str], unit: str) -> None:
+    """Raise UnreadableInput for a repeated name of a column in the first `unit` of a file, and where one of `columns`
+    is missing."""
+    if repeated := next((name for name, count in Counter(names).items() if name and count > 1), None):
+        raise UnreadableInput("columns", f"{path}: two columns of its first {unit} are called '{repeated}'; rename one")
     for column, advice in columns.items():
         if column not in names:
             guess = did_you_mean(column, names, "found")
-            raise UnreadableInput("columns", f"{path}: there is no column '{column}' in its first line{guess}{advice}")
-    return names
+            problem = f"{path}: there is no column '{column}' in its first {unit}{guess}{advice}"
+            raise UnreadableInput("columns", problem)
 
 
 def _row(path: Path, record: Record, index: int, header: list[str], quoted: bool) -> Row | UnreadableInput | None:

@@ -8,7 +8,7 @@ from kobert_pipeline.files import parse_json
 
 COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 """Suffixes of files that are decompressed while they are read."""
-AS_TEXT = "save it as text (a spreadsheet as CSV UTF-8)"
+AS_TEXT = "save it as text (a spreadsheet as .xlsx or CSV UTF-8, without a password)"
 FORMATS = (
     (b"%PDF-", "pdf", "a PDF file; convert it to text first (pdftotext FILE)"),
     (b"PK\x03\x04", "office_file", f"a zip archive, as docx, xlsx, pptx and hwpx files are; {AS_TEXT}, or unpack it"),

@@ -1,4 +1,4 @@
-"""The rows of a table, whatever its format: TSV, CSV, JSON Lines, JSON, questions in SQuAD form, Parquet.
+"""The rows of a table, whatever its format: TSV, CSV, Excel, JSON Lines, JSON, questions in SQuAD form, Parquet.
 
 The corpus's readers of these formats read the same rows, so that decontamination sees the texts of evaluation sets.
 """
@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from kobert_pipeline.errors import UserError, did_you_mean
 from kobert_pipeline.files import parse_json
 from kobert_pipeline.tables.csv import read_csv
+from kobert_pipeline.tables.excel import read_excel
 from kobert_pipeline.tables.file_type import COMPRESSED, data_suffix
 from kobert_pipeline.tables.modu import sentences_of
 from kobert_pipeline.tables.open_text import LONGEST_LINE, open_binary, open_lines, read_json_file, unreadable_line
@@ -25,11 +26,11 @@ def read_rows(path: Path) -> Rows:
     """The rows of a file, whose suffix says which of `PARSERS` reads it. Raises UserError for other suffixes and for a
     file of another form."""
     suffix = data_suffix(path)
-    # Parquet is compressed inside, and must be seekable
-    if suffix not in PARSERS or (suffix == ".parquet" and path.suffix.lower() in COMPRESSED):
+    # Parquet and Excel files are compressed inside, and must be seekable
+    if suffix not in PARSERS or (suffix in (".parquet", ".xlsx") and path.suffix.lower() in COMPRESSED):
         with open_binary(path):  # refuses a spreadsheet, a PDF file and so on by what they are
             raise UserError(
-                f"{path}: the name of a table ends with {', '.join(PARSERS)} (all but the last also compressed: "
+                f"{path}: the name of a table ends with {', '.join(PARSERS)} (all but the last two also compressed: "
                 f"{' '.join(COMPRESSED)})"
             )
     yield from PARSERS[suffix](path)
@@ -151,6 +152,6 @@ def _batch_cells(batch: Any) -> Iterator[dict[str, Any] | None]:
 
 PARSERS: dict[str, Callable[[Path], Rows]] = {
     ".tsv": read_table, ".txt": read_table, ".csv": read_table, ".jsonl": read_json_lines, ".json": read_json,
-    ".parquet": read_parquet,
+    ".parquet": read_parquet, ".xlsx": read_excel,
 }  # fmt: skip
 """Suffix of a file's name: what reads its rows."""

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from kobert_pipeline.tables.columns import IDS
 from kobert_pipeline.tables.open_text import read_json_file
 from kobert_pipeline.tables.unreadable import Location, Row, UnreadableInput
 
@@ -58,6 +59,7 @@ def questions_of(path: Path, content: Any) -> Iterator[Row | UnreadableInput]:
                 yield UnreadableInput("other_form", problem, location)
                 continue
             cells = {**question, "context": paragraph["context"]}
-            if "guid" in cells:  # in KLUE-MRC; SQuAD and KorQuAD have id
-                cells.setdefault("id", cells.pop("guid"))
+            for name in IDS:  # guid in KLUE-MRC, question_id in AI-Hub's sets; SQuAD and KorQuAD have id
+                if name != "id" and name in cells:
+                    cells.setdefault("id", cells.pop(name))
             yield Row(cells, Location(path, QUESTION, str(cells.get("id", number))), 0)

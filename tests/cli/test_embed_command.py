@@ -180,7 +180,7 @@ def test_weights_are_learned_into_a_file_of_their_own(place: Path, kobert: Calla
 
 def test_what_cannot_be_done_is_refused_in_one_sentence(place: Path, kobert: Callable[..., Any]) -> None:
     files = {"empty.txt": b"", "blank.txt": b"\n\n", "cp949.txt": "글".encode("cp949"), "labels.CSV": b"text,label\n"}
-    files["rows.jsonl"] = b'{"text": 1}\n'
+    files["rows.jsonl"] = b'{"text": true}\n'
     for name, content in files.items():
         Path(name).write_bytes(content)
     for line, said in [
@@ -195,7 +195,7 @@ def test_what_cannot_be_done_is_refused_in_one_sentence(place: Path, kobert: Cal
         ("texts.txt labels.CSV", "labels.CSV is not one text per line"),
         ("labels.CSV --column text", "labels.CSV has no rows"),
         ("rows.jsonl --column txet", "did you mean 'text'? (found: text); name the column with --column"),
-        ("rows.jsonl --column text", "rows.jsonl, line 1: the column 'text' holds int, text was expected"),
+        ("rows.jsonl --column text", "rows.jsonl, line 1: the column 'text' holds bool, text was expected"),
         ("- --column text", "- is standard input, whose lines are texts"),
         ("- -", "- is given more than once"),
         ("texts.txt --out v.csv", "must end in one of .jsonl, .parquet, .npy"),

@@ -77,7 +77,7 @@ def test_options_name_the_columns(tmp_path: Path) -> None:
         ({}, {"label": None}, "line 2: the label is None; allowed"),
         ({}, {"choices": ENDINGS}, "line 2: 4 candidates, 3 were expected, as in the first row"),
         ({}, {"choices": ENDINGS[:1], "label": 0}, "line 2: a choice requires at least two candidates, here is 1"),
-        ({}, {"choices": [TEXT, 3, TEXT]}, "line 2: '2. candidate' holds int, text was expected"),
+        ({}, {"choices": [TEXT, True, TEXT]}, "line 2: '2. candidate' holds bool, text was expected"),
         ({}, {"text": None}, "line 2: 'text' holds NoneType, text was expected"),
         ({}, {"text": " "}, r"own\.jsonl, line 2: 'text' is empty, text was expected"),
         ({}, {"choices": [TEXT, "", TEXT]}, "line 2: '2. candidate' is empty"),

@@ -48,7 +48,7 @@ def test_pairs_and_triples_are_read_from_known_columns_and_named_ones(
     ("record", "said"),
     [
         ({"query": "물음", "positive": " "}, "line 1: one of the texts is ' '"),
-        ({"query": "물음", "positive": 3}, "line 1: one of the texts is 3"),
+        ({"query": "물음", "positive": True}, "line 1: one of the texts is True"),
         ({"query": "물음", "positive": "대답", "negative": [""]}, "line 1: one of the texts is ''"),
         ({"query": "물음", "positive": "대답", "negative": ["가", "대답"]}, "'대답' both belongs to the text"),
         ({"query": "물음", "answer": "대답"}, "no column is the text_pair of the task contrastive"),

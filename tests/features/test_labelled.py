@@ -165,11 +165,12 @@ def test_rows_of_pairs_without_text_are_not_trained_on_but_counted(tmp_path: Pat
             {"label": "2"},
             r"a\.tsv, line 3: the label is '2'; allowed are 0 \(different\), 1 \(same\), different, same",
         ),
-        ("pair", "a.json", {"label": True}, r"a\.json, entry 2: the label is True; allowed"),
+        ("nli", "a.json", {"label": True}, r"a\.json, entry 2: the label is True; allowed"),
+        ("pair", "a.json", {"label": [0, 1]}, r"a\.json, entry 2: the label is \[0, 1\]; allowed"),
         ("pair", "a.jsonl", {"label": None}, r"a\.jsonl, line 2: the label is None; allowed"),
-        ("pair", "a.jsonl", {"label": 1.0}, "line 2: the label is 1.0; allowed"),
+        ("pair", "a.jsonl", {"label": 1.5}, "line 2: the label is 1.5; allowed"),
         ("pair", "a.jsonl", {"sentence2": None}, "line 2: the column 'sentence2' holds NoneType, text was expected"),
-        ("pair", "a.jsonl", {"sentence1": 3}, "line 2: the column 'sentence1' holds int"),
+        ("pair", "a.jsonl", {"sentence1": True}, "line 2: the column 'sentence1' holds bool"),
         ("nli", "a.tsv", {"sentence1": ""}, r"a\.tsv, line 3: the column 'sentence1' is empty, text was expected"),
         ("sts", "a.csv", {"sentence2": " "}, "line 3: the column 'sentence2' is empty"),
         ("acceptability", "a.jsonl", {"sentence": "\n\u3000"}, "line 2: the column 'sentence' is empty"),
@@ -426,3 +427,48 @@ def test_all_rows_that_are_refused_are_named_at_once(tmp_path: Path, kobert: Cal
     said = kobert("check", recipe).out
     assert "line 3: the column" in said and said.count("the label is '?'; allowed are 좋다, 싫다") == 19
     assert "a.csv: 11 more rows are refused, the next at line 23" in said
+
+
+SPELLED: dict[str, tuple[str, list[Any]]] = {
+    "numbers": ("a.jsonl", [4, 1]),
+    "floats": ("a.parquet", [4.0, 1.0]),
+    "floats as text": ("a.csv", ["4.0", "1.0"]),
+    "texts": ("a.tsv", ["4", "1"]),
+    "lists of one": ("a.json", [[4], ["1"]]),
+    "lists of one in Parquet": ("a.parquet", [[4.0], [1.0]]),
+}
+
+
+@pytest.mark.parametrize("spelled", SPELLED.values(), ids=SPELLED)
+@pytest.mark.parametrize("given", [None, ["1", "4"], ["1.0", "4.0"], [1, 4]])
+def test_a_number_is_a_label_by_its_value(tmp_path: Path, spelled: tuple[str, list[Any]], given: Any) -> None:
+    path = table(tmp_path / spelled[0], *({"text": f"글 {n}", "label": label} for n, label in enumerate(spelled[1])))
+    first = table(tmp_path / "first.csv", {"text": "글", "label": 1}, {"text": "글", "label": 4})
+    task = Task.choose({"name": "classification", "labels": given}).fit_labels([first, path])
+    assert [float(label) for label in task.dump()["labels"]] == [1, 4]
+    assert [example["label"] for example in task.read(path)] == [1, 0]
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.parquet", "a.csv"])
+def test_true_and_false_are_labels_and_1_and_0_by_value(tmp_path: Path, name: str) -> None:
+    path = table(tmp_path / name, {"text": "가", "label": True}, {"text": "나", "label": False})
+    numbers = table(tmp_path / "n.tsv", {"text": "다", "label": 1}, {"text": "라", "label": 0})
+    alone, together = (Task.choose("classification").fit_labels(paths) for paths in ([path], [path, numbers]))
+    assert (alone.dump()["labels"], together.dump()["labels"]) == (["False", "True"], ["0", "1"])
+    for task in (alone, together, Task.choose({"name": "acceptability", "text": "text"})):
+        assert [example["label"] for example in task.read(path)] == [1, 0]
+        assert [example["label"] for example in task.read(numbers)] == [1, 0]
+
+
+def test_versions_stay_labels_as_they_are_written(tmp_path: Path) -> None:
+    """3.1 and 3.10 are no whole numbers."""
+    path = table(tmp_path / "a.csv", *({"text": "글", "label": label} for label in ("3.1", "3.10", "v2.0")))
+    assert Task.choose("classification").fit_labels([path]).dump()["labels"] == ["3.1", "3.10", "v2.0"]
+
+
+@pytest.mark.parametrize("value", [1004, 1004.0, "1004"])
+@pytest.mark.parametrize("name", ["a.jsonl", "a.json", "a.parquet"])
+def test_a_number_is_a_text_where_a_text_is_read(tmp_path: Path, name: str, value: Any) -> None:
+    path = table(tmp_path / name, {"sentence1": value, "sentence2": value, "label": 1})
+    [example] = Task.choose("pair").read(path)
+    assert (example["text"], example["text_pair"]) == ("1004", "1004")

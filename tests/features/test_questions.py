@@ -93,8 +93,8 @@ WRONG_QUESTIONS = [
         "question a: answer_start is '사'; the character, counted from 0",
     ),
     (
-        SQUAD2[0] | {"answers": [{"text": 1903, "answer_start": 4}]},
-        "question a: an answer holds int, text was expected",
+        SQUAD2[0] | {"answers": [{"text": True, "answer_start": 4}]},
+        "question a: an answer holds bool, text was expected",
     ),
     (SQUAD2[0] | {"answers": [{"text": "1903년"}]}, "question a: the column 'answers' holds"),
     (SQUAD2[0] | {"answers": "1903년"}, "question a: answer_start is None; the character"),
@@ -191,7 +191,7 @@ WRONG_TABLES = [
         PLAIN | {"answer": "1903년", "start": 4, "is_impossible": "yes"},
         "line 1: is_impossible is 'yes'; true, false, 1, 0 or nothing",
     ),
-    ({}, PLAIN | {"answer": 1903, "start": 4}, "the column 'answer' holds 1903; a text, with its start"),
+    ({}, PLAIN | {"answer": True, "start": 4}, "the column 'answer' holds True; a text, with its start"),
     ({}, PLAIN | {"answers": {"text": ["1903년"], "answer_start": []}}, "the column 'answers' holds .*; a text"),
     ({}, PLAIN | {"context": None, "answers": []}, "line 1: the context holds NoneType, text was expected"),
     ({}, PLAIN | {"answers": [], "is_impossible": "0"}, "line 1: is_impossible is false, but it has no answer"),
@@ -228,3 +228,33 @@ def test_training_contexts_that_are_in_the_test_set_are_dropped_for_own_question
     options = FeaturesOptions(task="span", train="train.jsonl", test="test.jsonl", dev_share=0.3)
     _, counts = split(options, tmp_path)
     assert counts == {"train_examples_read": 9, "train_examples_contaminated": 1}
+
+
+NAMED = [
+    {"question_id": "a", "question": "언제 불을 밝혔나?", "answers": {"text": "1903년", "answer_start": 4}},
+    {"qas_id": "a", "question": "언제 불을 밝혔나?", "answers": [{"text": "1903년", "answer_start": 4.0}]},
+    {"qid": "a", "question": "언제 불을 밝혔나?", "answers": [{"answer_text": "1903년", "start_offset": "4"}]},
+    {"id": "a", "question_id": "b", "question": "언제 불을 밝혔나?", "answers": [{"answer": "1903년", "begin": 4}]},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("question", NAMED)
+@pytest.mark.parametrize("task", ["korquad", "mrc", "span"])
+def test_questions_are_read_by_the_names_that_data_sets_use(tmp_path: Path, task: str, question: dict) -> None:
+    examples = Task.choose(task).read(squad(tmp_path / "a.json", question))
+    assert read(examples) == [("a", "언제 불을 밝혔나?", [["1903년", 4]])]
+
+
+@pytest.mark.parametrize("start", ["4", "4.0", 4.0])
+def test_a_start_is_a_number_by_its_value(tmp_path: Path, start: Any) -> None:
+    row = {"question": "언제?", "context": CONTEXT, "answer": "1903년", "start_offset": start}
+    [example] = Task.choose("span").read(table(tmp_path / "a.jsonl", row))
+    assert example["answers"] == [["1903년", 4]]
+
+
+def test_a_number_may_be_an_answer(tmp_path: Path) -> None:
+    answers = [{"text": 1903, "answer_start": 4}]
+    [example] = Task.choose("mrc").read(
+        squad(tmp_path / "a.json", {"id": "a", "question": "몇 년?", "answers": answers})
+    )
+    assert example["answers"] == [["1903", 4]]

@@ -68,7 +68,7 @@ def test_empty_reviews_are_not_trained_on_but_counted(tmp_path: Path) -> None:
     assert [len(splits[name]) for name in ("train", "dev")] == [40, 42], "the official test set counts empty reviews"
 
 
-@pytest.mark.parametrize("label", ["2", "", "positive", "-1", "1.0"])
+@pytest.mark.parametrize("label", ["2", "", "positive", "-1", "1.5"])
 def test_another_label_is_refused_with_its_line(tmp_path: Path, label: str) -> None:
     path = reviews(tmp_path / "r.txt", "id\tdocument\tlabel", "1\t좋다\t1", f"2\t나쁘다\t{label}")
     with pytest.raises(UserError, match=r"r\.txt, line 3: .*allowed"):

@@ -85,7 +85,7 @@ WRONG = [
      r"none$"),
     ("a.tsv", PAIRS, "nsmc", ["sentence1", "sentence2"], "model reads text; name no more columns"),
     ("a.csv", "document\n", "nsmc", [], r"a\.csv has no rows; add some"),
-    ("a.jsonl", '{"text": 3}', "classification", [], r"a\.jsonl, line 1: the column 'text' holds int, text was"),
+    ("a.jsonl", '{"text": [3]}', "classification", [], r"a\.jsonl, line 1: the column 'text' holds list, text was"),
     ("a.csv", "text,choice1,choice2\n가,나,다\n", "choice", [], "model chooses between candidates; give each text"),
 ]  # fmt: skip
 

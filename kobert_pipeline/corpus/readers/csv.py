@@ -1,4 +1,5 @@
-"""CSV and TSV files with column names in the first line. Texts may be in several columns, and rows may be grouped."""
+"""CSV, TSV and Excel files with column names in the first line. Texts may be in several columns, rows may be
+grouped."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,11 +10,13 @@ from pydantic import field_validator
 from kobert_pipeline.corpus.document import Document
 from kobert_pipeline.corpus.reader import Reader, gathered
 from kobert_pipeline.tables.csv import read_csv
+from kobert_pipeline.tables.excel import read_excel
+from kobert_pipeline.tables.file_type import data_suffix
 from kobert_pipeline.tables.unreadable import UnreadableInput
 
 
 class Csv(Reader):
-    """CSV and TSV files, plain or .gz .bz2 .xz .zst."""
+    """CSV and TSV files, plain or .gz .bz2 .xz .zst, and Excel files (.xlsx; extra `xlsx`)."""
 
     name: Literal["csv"] = "csv"
     text: str | list[str] = "text"
@@ -56,7 +59,10 @@ class Csv(Reader):
         columns = [self.text] if isinstance(self.text, str) else self.text
         options = [*(("text", column) for column in columns), ("id", self.id), ("group_by", self.group_by)]
         required = {column: f"; the source's option {option} names the column" for option, column in options if column}
-        rows = read_csv(path, self.delimiter, self.quoted, self.encoding, required, lossy=True)
+        if data_suffix(path) == ".xlsx":
+            rows = read_excel(path, required)
+        else:
+            rows = read_csv(path, self.delimiter, self.quoted, self.encoding, required, lossy=True)
         if self.group_by is not None:
             yield from gathered(path, rows, self.group_by, columns)
             return

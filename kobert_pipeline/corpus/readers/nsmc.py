@@ -15,6 +15,8 @@ from kobert_pipeline.corpus.decontaminate import remove_whitespace
 from kobert_pipeline.corpus.document import Document, in_split
 from kobert_pipeline.corpus.reader import Reader
 from kobert_pipeline.tables.csv import read_csv
+from kobert_pipeline.tables.excel import read_excel
+from kobert_pipeline.tables.file_type import data_suffix
 from kobert_pipeline.tables.unreadable import Row, UnreadableInput
 
 COLUMNS = ("id", "document", "label")
@@ -46,7 +48,11 @@ class Nsmc(Reader):
 def read_reviews(path: Path, advice: str = "") -> Iterator[Row | UnreadableInput]:
     """The rows of a file of reviews, each with the text as it was before it was quoted. Raises UnreadableInput, with
     the `advice`, for a file without the columns."""
-    for row in read_csv(path, "\t", quoted=False, columns=dict.fromkeys(COLUMNS, advice)):
+    columns = dict.fromkeys(COLUMNS, advice)
+    if data_suffix(path) == ".xlsx":
+        yield from read_excel(path, columns)
+        return
+    for row in read_csv(path, "\t", quoted=False, columns=columns):
         if isinstance(row, Row):
             row.cells["document"] = unquoted(row.cells["document"])
         yield row

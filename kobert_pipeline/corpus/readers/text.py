@@ -14,7 +14,7 @@ from kobert_pipeline.tables.unreadable import UnreadableInput, only_blank_lines
 DATA_FILES = {
     **dict.fromkeys((".jsonl", ".ndjson"), ("jsonl", "JSON Lines")),
     ".json": ("json", "JSON"),
-    **dict.fromkeys((".csv", ".tsv"), ("csv", "a table")),
+    **dict.fromkeys((".csv", ".tsv", ".xlsx"), ("csv", "a table")),
 }
 """Suffix -> the reader of such files, which is also the reason that is counted, and what they are."""
 HEAD = 20_000

@@ -14,10 +14,19 @@ from pydantic import field_validator
 from kobert_pipeline.corpus.decontaminate import remove_whitespace
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.format import Features
-from kobert_pipeline.features.labelled import LabelledTask, label_text
+from kobert_pipeline.features.labelled import LabelledTask
 from kobert_pipeline.features.sequence import probabilities
 from kobert_pipeline.features.task import Example, refuse_blank
-from kobert_pipeline.tables.columns import RowField, cell, find_columns, has_column, values_of
+from kobert_pipeline.tables.columns import (
+    RowField,
+    cell,
+    find_columns,
+    has_column,
+    label_text,
+    label_value,
+    text_of,
+    values_of,
+)
 from kobert_pipeline.tables.unreadable import Row
 
 KNOWN_CHOICES = (
@@ -153,6 +162,8 @@ def _example(row: Row, columns: dict[str, str], candidates: list[str]) -> Exampl
     values, choices = values_of(row, columns), [cell(row, column) for column in candidates]
     if len(choices) == 1:
         choices = choices[0] if isinstance(choices[0], list) else choices
+    choices = [text_of(choice) for choice in choices]
+    values |= {name: text_of(values[name]) for name in ("text", "lead") if name in values}
     texts = {columns[name]: values[name] for name in ("text", "lead") if name in values}
     texts |= {f"{number}. candidate": text for number, text in enumerate(choices, 1)}
     for name, text in texts.items():
@@ -162,7 +173,8 @@ def _example(row: Row, columns: dict[str, str], candidates: list[str]) -> Exampl
             refuse_blank(text, f"'{name}'")
     if len(choices) < 2:
         raise UserError(f"a choice requires at least two candidates, here is {len(choices)}")
-    if label_text(values["label"]) not in [str(index) for index in range(len(choices))]:
+    label = label_value(label_text(values["label"]) or "", truth=False)
+    if label not in [str(index) for index in range(len(choices))]:
         raise UserError(
             f"the label is {values['label']!r:.60}; allowed are 0 to {len(choices) - 1}, the number of the candidate"
         )
@@ -172,5 +184,5 @@ def _example(row: Row, columns: dict[str, str], candidates: list[str]) -> Exampl
         "group": remove_whitespace(values["text"]),  # without the candidates: several questions may share a text
         "text": values["text"],
         "choices": [" ".join([*lead, choice]) for choice in choices],
-        "label": int(values["label"]),
+        "label": int(label),
     }

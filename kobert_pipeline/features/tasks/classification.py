@@ -7,8 +7,9 @@ from typing import Any, ClassVar, Literal, Self
 from pydantic import ConfigDict, Field, field_validator
 
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.features.labelled import LabelledTask, label_text
+from kobert_pipeline.features.labelled import LabelledTask
 from kobert_pipeline.features.task import Example, nfc, refuse_empty
+from kobert_pipeline.tables.columns import label_text, label_value
 
 
 class Classification(LabelledTask):
@@ -53,7 +54,11 @@ class Classification(LabelledTask):
         two."""
         if self.labels is not None:
             return self
-        labels = {example["label"] for path in train for example in LabelledTask.read(self, path)}
+        by_value: dict[str, set[str]] = {}
+        for label in {example["label"] for path in train for example in LabelledTask.read(self, path)}:
+            by_value.setdefault(label_value(label), set()).add(label)
+        # 1, 1.0 and True of several files are one label
+        labels = {value if len(spelled) > 1 else spelled.pop() for value, spelled in by_value.items()}
         refuse_empty("train", train, len(labels))
         if len(labels) < 2:
             raise UserError(
@@ -75,7 +80,7 @@ class Classification(LabelledTask):
 
 
 def parse_label(value: Any) -> str:
-    """A label as text. Raises UserError for anything but a text or a whole number."""
+    """A label as text. Raises UserError for anything but a text, a whole number, true or false."""
     if text := label_text(value):
-        return text
+        return label_value(text, truth=False)
     raise UserError(f"the label is {value!r:.60}; a text or a whole number was expected; correct it, or delete the row")

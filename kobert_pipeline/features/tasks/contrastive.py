@@ -15,7 +15,7 @@ from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.metrics import pearson, ranking_scores, spearman
 from kobert_pipeline.features.sequence import SequenceTask
 from kobert_pipeline.features.task import Example
-from kobert_pipeline.tables.columns import IDS, RowField, find_columns, has_column, number_of, values_of
+from kobert_pipeline.tables.columns import IDS, RowField, find_columns, has_column, number_of, text_of, values_of
 from kobert_pipeline.tables.rows import read_each
 from kobert_pipeline.tables.unreadable import Row
 
@@ -190,7 +190,8 @@ def ranks(queries: np.ndarray, candidates: np.ndarray, texts: list[str], pairs: 
 def _example(row: Row, columns: dict[str, str]) -> Example:
     values = values_of(row, columns)
     negatives = values.get("negative", [])
-    negatives = negatives if isinstance(negatives, list) else [negatives]
+    negatives = [text_of(text) for text in (negatives if isinstance(negatives, list) else [negatives])]
+    values |= {name: text_of(values[name]) for name in ("text", "text_pair")}
     for text in (values["text"], values["text_pair"], *negatives):
         if not isinstance(text, str) or not remove_whitespace(text):
             raise UserError(f"one of the texts is {text!r:.60}; the text, its pair and its negatives must not be empty")

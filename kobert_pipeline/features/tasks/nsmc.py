@@ -9,6 +9,7 @@ from kobert_pipeline.corpus.readers.nsmc import COLUMNS, read_reviews, unquoted
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.sequence import SequenceTask
 from kobert_pipeline.features.task import Example
+from kobert_pipeline.tables.columns import label_value
 from kobert_pipeline.tables.file_type import data_suffix
 from kobert_pipeline.tables.unreadable import Row, readable, tried
 
@@ -38,7 +39,7 @@ class Nsmc(SequenceTask):
 
 
 def _example(row: Row) -> Example:
-    document, label = row.cells["document"], row.cells["label"]
+    document, label = row.cells["document"], label_value(row.cells["label"])
     if label not in ("0", "1"):
-        raise UserError(f"the label is {label!r}; allowed are 0 (negative) and 1 (positive)")
+        raise UserError(f"the label is {row.cells['label']!r}; allowed are 0 (negative) and 1 (positive)")
     return {"id": row.cells["id"], "group": remove_whitespace(document), "text": document, "label": int(label)}

@@ -1,0 +1,85 @@
+"""Excel files (.xlsx), read as the CSV file that Excel would save: column names in the first row, and text in the cells
+(optional extra `xlsx`). Sheets that are hidden or empty are not read."""
+
+import zipfile
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from kobert_pipeline.errors import UserError
+from kobert_pipeline.tables.columns import text_of
+from kobert_pipeline.tables.csv import refuse_wrong_header
+from kobert_pipeline.tables.open_text import open_binary
+from kobert_pipeline.tables.unreadable import Location, Row, UnreadableInput
+
+
+def read_excel(path: Path, columns: Mapping[str, str] = MappingProxyType({})) -> Iterator[Row | UnreadableInput]:
+    """The rows of a file below its first one that is not blank, without blank ones. `columns`: names that must be in
+    that one, each with what to do where it is not. Raises UnreadableInput for a damaged file and wrong names, UserError
+    where openpyxl is not installed or two sheets have rows."""
+    if not zipfile.is_zipfile(path):
+        with open_binary(path):  # refuses what is missing, empty or an older office file
+            raise UnreadableInput("damaged", f"{path} is not a complete Excel file; save it again, or as CSV UTF-8")
+    workbook = _open(path)
+    try:
+        names, index = list[str](), 0
+        for number, cells in enumerate(_only_sheet(path, workbook).iter_rows(), 1):
+            index += bool(names)
+            location = Location(path, "row", number)
+            if error := next((cell for cell in cells if cell.data_type == "e"), None):
+                problem = f"the cell {error.coordinate} holds the error {error.value}; correct its formula"
+                yield UnreadableInput("wrong_type", problem, location)
+            elif not any(values := [_text(cell.value) for cell in cells]):
+                continue
+            elif names:
+                # a column without a name, as of row numbers, is nobody's
+                pairs = zip(names, [*values, *[""] * (len(names) - len(values))], strict=False)
+                yield Row({name: value for name, value in pairs if name}, location, index)
+            else:
+                names = [value.strip() for value in values]
+                refuse_wrong_header(path, names, columns, "row")
+    finally:
+        workbook.close()
+
+
+def _open(path: Path) -> Any:
+    try:
+        import openpyxl
+    except ImportError:
+        raise UserError(
+            f"{path} is an Excel file, which requires the library openpyxl; run: pip install 'kobert-pipeline[xlsx]', "
+            "or save it as CSV UTF-8"
+        ) from None
+    try:
+        # the values that formulas had when the file was saved
+        return openpyxl.load_workbook(path, read_only=True, data_only=True)
+    except Exception as error:  # whatever openpyxl meets in an archive that is none of Excel's
+        problem = f"{path} is not an Excel file that can be read ({str(error) or type(error).__name__:.80})"
+        raise UnreadableInput("damaged", f"{problem}; save it again, or as CSV UTF-8") from None
+
+
+def _only_sheet(path: Path, workbook: Any) -> Any:
+    """The sheet that has rows. Raises UserError for several."""
+    sheets = [sheet for sheet in workbook.worksheets if sheet.sheet_state == "visible"]
+    for sheet in sheets:
+        sheet.reset_dimensions()  # other tools write wrong ones
+    filled = [sheet for sheet in sheets if any(any(row) for row in islice(sheet.iter_rows(values_only=True), 1000))]
+    if len(filled) > 1:
+        names = ", ".join(sheet.title for sheet in filled)
+        raise UserError(
+            f"{path} has {len(filled)} sheets with rows ({names:.200}); keep one, and save the others apart"
+        )
+    if not filled:
+        raise UnreadableInput("empty", f"{path} has no rows; there is nothing to read in it")
+    return filled[0]
+
+
+def _text(value: Any) -> str:
+    """A cell as CSV has it; "" for an empty one."""
+    from openpyxl.utils.escape import unescape
+
+    if isinstance(value, str):
+        return str(unescape(value))  # _x000D_ is a carriage return
+    return "" if value is None else str(text_of(value))
