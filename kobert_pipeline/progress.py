@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 Item = TypeVar("Item")
 
@@ -85,3 +85,11 @@ def track(items: Iterable[Item], activity: str, total: float | None, unit: str, 
     for number, item in enumerate(items, done + 1):
         yield item
         report(activity, number, total, unit)
+
+
+def dropped_documents(counts: dict[str, Any]) -> str:
+    """Why documents of a corpus were dropped, by its counts: ` (dropped: 3 not korean, 12 short)`; "" for none."""
+    prefix = "documents_dropped_"
+    dropped = {name.removeprefix(prefix): count for name, count in counts.items() if name.startswith(prefix)}
+    reasons = ", ".join(f"{count:,} {reason.replace('_', ' ')}" for reason, count in sorted(dropped.items()))
+    return f" (dropped: {reasons})" if reasons else ""

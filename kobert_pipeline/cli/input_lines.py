@@ -4,12 +4,14 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from kobert_pipeline.errors import UserError
+from kobert_pipeline.tables.encoding import detect
 from kobert_pipeline.tables.file_type import data_suffix
 from kobert_pipeline.tables.open_text import open_binary
 from kobert_pipeline.tables.rows import PARSERS
+from kobert_pipeline.tables.unreadable import Location, UnreadableInput, readable
 
 READ_BYTES = 65_536
 """Bytes that are read, and answered, at once: as many as a pipe holds."""
@@ -45,8 +47,29 @@ def file_batches(names: list[str], column: str | None = None) -> Iterator[list[s
         elif name == "-":
             yield from stdin_batches()
         else:
+            refuse_bad_lines(Path(name))
             with open_binary(Path(name)) as file:
                 yield from line_batches(file, name)
+
+
+def refuse_bad_lines(path: Path) -> None:
+    """Raise one error about all lines of a text file that are not UTF-8, before any is answered. Whoever reads a file
+    that is in another encoding as a whole is told so at its first line."""
+    with open_binary(path) as file:
+        if detect(file.read(READ_BYTES)) != "utf-8":
+            return
+    with open_binary(path) as file:
+        for _ in readable(_checked_lines(file, path)):
+            pass
+
+
+def _checked_lines(file: IO[bytes], path: Path) -> Iterator[UnreadableInput]:
+    for number, line in enumerate(file, 1):
+        try:
+            line.decode()
+        except UnicodeDecodeError as error:
+            problem = f"it is not UTF-8 ({error.reason}); correct it"
+            yield UnreadableInput("encoding", problem, Location(path, "line", number))
 
 
 def refuse_missing(names: list[str], allowed: str = "text files with one text per line") -> None:

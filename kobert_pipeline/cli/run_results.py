@@ -11,6 +11,7 @@ from typing import Any
 
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.metrics import mean, spread
+from kobert_pipeline.progress import dropped_documents
 from kobert_pipeline.runs import manifest
 from kobert_pipeline.runs.displays import WIDTH, clock_time
 from kobert_pipeline.runs.runner import Job, Outcome
@@ -30,7 +31,6 @@ FEW = 100
 """With fewer examples than this the table says how many there are: a score is then hardly more than chance."""
 LABELS_SHOWN = 12
 """Labels whose numbers of examples are shown; the manifest has all."""
-DROPPED = "documents_dropped_"
 COUNTS = {
     "morphemes": "{:,} morphemes",
     "documents_failed": "{:,} documents failed",
@@ -129,10 +129,8 @@ def result_of(counts: dict[str, Any], options: Mapping[str, Any] = MappingProxyT
 
 def corpus_results(counts: dict[str, Any]) -> list[str]:
     """How many documents of a corpus were kept, why others were dropped, and what was changed in those kept."""
-    dropped = {name.removeprefix(DROPPED): count for name, count in counts.items() if name.startswith(DROPPED)}
-    reasons = ", ".join(f"{count:,} {reason.replace('_', ' ')}" for reason, count in sorted(dropped.items()))
     kept = f"{counts['documents_kept']:,} of {counts['documents_read']:,} documents kept"
-    parts = [f"{kept} (dropped: {reasons})" if reasons else kept]
+    parts = [f"{kept}{dropped_documents(counts)}"]
     parts += [text.format(counts[name]) for name, text in CORPUS_COUNTS.items() if counts.get(name)]
     if masked := sum(count for name, count in counts.items() if name.startswith("masked_")):
         parts.append(f"{masked:,} personal data masked")

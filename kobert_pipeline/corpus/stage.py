@@ -25,6 +25,7 @@ from kobert_pipeline.corpus.task_report import SAMPLES, task_reports
 from kobert_pipeline.download.sources import all_files
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import read_json, read_json_with_digest, remove_tree, sha256, write_json_with_digest
+from kobert_pipeline.progress import dropped_documents
 
 VERSION = 8
 WORK = "work"
@@ -80,7 +81,8 @@ def run(options: CorpusOptions, data_dir: Path, out: Path, num_workers: int | No
     refuse_unfit_sources(counts, recorded.get("first_problems", {}))
     if not counts["documents_kept"]:
         raise UserError(
-            f"no document was kept of {counts['documents_read']} read; see the filters in the recipe ({counts})"
+            f"no document was kept of {counts['documents_read']:,} read{dropped_documents(counts)}; change what "
+            "dropped them in corpus.filters (or cleaning, deduplicate, decontaminate), or add other sources"
         )
     return counts
 

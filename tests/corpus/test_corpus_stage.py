@@ -164,8 +164,9 @@ def test_parts_are_full_and_keep_the_order(tmp_path):
 
 
 def test_a_corpus_of_which_nothing_is_left_is_refused(tmp_path):
-    with pytest.raises(UserError, match="no document was kept of 1"):
-        gather(tmp_path, ["short"])
+    said = r"^no document was kept of 3 read \(dropped: 1 not korean, 2 short\); change what dropped them in corpus\.f"
+    with pytest.raises(UserError, match=said):
+        gather(tmp_path, ["short", "This is a text in another language.", "짧다"])
 
 
 def test_the_stage_reads_what_it_says_it_reads():

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kobert_pipeline.errors import UserError
+from kobert_pipeline.errors import UserError, UserErrors
 from kobert_pipeline.features.options import FeaturesOptions
 from kobert_pipeline.features.splits import split
 from kobert_pipeline.features.task import Task
@@ -78,3 +78,14 @@ def test_another_label_is_refused_with_its_line(tmp_path: Path, label: str) -> N
 def test_an_unknown_task_is_refused_with_a_guess() -> None:
     with pytest.raises(Exception, match="did you mean 'korquad'"):
         Task.choose("korqaud")
+
+
+@pytest.mark.parametrize("task", ["korquad", "mrc", "span"])
+def test_all_wrong_questions_of_a_file_are_named_at_once(task: str, tmp_path: Path) -> None:
+    """A wrong start, a missing question, an id that is taken and an entry that is no question."""
+    wrong = [question(id="a", answers=[{"text": "서울", "answer_start": 5}]), {"id": "b", "answers": []}]
+    path = squad(tmp_path / "qa.json", question(), *wrong, question(id="c"), question(id="q-1"), "질문")  # type: ignore
+    with pytest.raises(UserErrors) as caught:
+        Task.choose(task).read(path)
+    places = [sentence.split(", ")[1].split(":")[0] for sentence in caught.value.sentences]
+    assert places == ["question a", "question b", "question q-1", f"question 6 of the context {CONTEXT[:20]!r}"]
