@@ -89,7 +89,8 @@ def marked_rows(path: Path, task: str, options: EntityColumns) -> Iterator[Row |
         names = KLUE_TAGS if is_klue([cell_of(row, columns["tags"]) for row in readable_rows]) else ()
     marked = list(tried(rows, lambda first: partial(_marked, columns, names or ())))
     if "entities" in columns:
-        count = next((count for count in COUNTS if all(_fits_text(row, count) for row in marked)), by_characters)
+        counts = (by_utf16, *COUNTS) if any(is_label_studio(row) for row in readable_rows) else COUNTS
+        count = next((count for count in counts if all(_fits_text(row, count) for row in marked)), by_characters)
         yield from tried(marked, lambda first: partial(_counted, count))
     else:
         yield from marked
@@ -99,6 +100,11 @@ def is_blank_sentence(row: Row) -> bool:
     """Whether a row is a sentence without text, of which the corpora of the National Institute have some; in files of
     other forms they are mistakes."""
     return row.location.unit == SENTENCE and not str(row.cells["form"] or "").strip()
+
+
+def is_label_studio(row: Row) -> bool:
+    """Whether a row is of an export of Label Studio: of JSON, JSON_MIN or CSV."""
+    return "annotation_id" in row.cells or ("annotations" in row.cells and isinstance(row.cells.get("data"), dict))
 
 
 def cell_of(row: Row, column: str) -> Any:
@@ -150,10 +156,12 @@ def _marked(columns: dict[str, str], names: Sequence[str], row: Row) -> Row:
 
 
 def _entities_cell(row: Row, column: str) -> Any:
-    """The entities of a row: a list, or one in JSON as tables hold it; none where an export leaves them out."""
-    if row.location.unit == SENTENCE or "annotation_id" in row.cells:  # Label Studio, JSON_MIN
-        return cell_of(row, column) or []
-    value = cell(row, column)
+    """The entities of a row: a list, or one in JSON as tables hold it; none where an export leaves them out. Raises
+    UserError for a text of Label Studio that nobody has labelled, which may have entities."""
+    is_export = row.location.unit == SENTENCE or "annotation_id" in row.cells
+    value = cell_of(row, column) or [] if is_export else cell(row, column)
+    if is_label_studio(row) and not is_export and value == []:
+        raise UserError("it has no annotations, so nobody has labelled it; label it, or delete it")
     return json_list(value) if isinstance(value, str) else value
 
 

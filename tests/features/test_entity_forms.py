@@ -130,8 +130,9 @@ def label_studio_minimal(sentences: list[Sentence]) -> str:
 
 def label_studio_csv(sentences: list[Sentence]) -> str:
     file = io.StringIO(newline="")
-    rows = [[text_of(s), n, json.dumps(label_studio(s))] for n, s in enumerate(sentences)]
-    csv.writer(file).writerows([["text", "id", "label"], *rows])
+    labels = [json.dumps(label) if (label := label_studio(s)) else "" for s in sentences]
+    rows = [[n, n, labels[n], text_of(s)] for n, s in enumerate(sentences)]
+    csv.writer(file).writerows([["annotation_id", "id", "label", "text"], *rows])
     return file.getvalue()
 
 
@@ -272,6 +273,7 @@ REFUSED = [
      "an entity is '김민수', but from 1 to 2 the text has '민'"),
     ("a.jsonl", json_lines([{"text": "김민수는", "label": [[0, 3, ["PS", "LC"]]]}]), "an entity is"),
     ("a.json", json.dumps([{"data": {"text": "글"}, "annotations": [{"result": []}] * 2}]), "2 annotations, but one"),
+    ("a.json", json.dumps([{"data": {"text": "글"}, "annotations": []}]), "it has no annotations, so nobody has"),
     ("a.json", json.dumps([{"data": {"text": "글"}, "annotations": [{"result": [], "was_cancelled": True}]}]),
      "0 annotations, but one"),
     ("a.json", json.dumps({"document": [{"id": "d"}]}), "entry 1 of document: it has none of paragraph, utterance"),

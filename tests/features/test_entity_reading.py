@@ -249,7 +249,7 @@ def test_a_wrong_row_of_texts_is_refused_by_file_and_line(tmp_path: Path) -> Non
 WRONG_TOKENS = [
     (TOKENS | {"tags": ["O"]}, "line 2: 4 tokens and 1 tags; each has one"),
     (TOKENS | {"tags": [0, 1, 0, 0]}, "line 2: a tag .*tag_names.* was expected, not 0"),
-    (TOKENS | {"tokens": ["가", 3, "나", "다"]}, "line 2: a token was expected, not 3"),
+    (TOKENS | {"tokens": ["가", True, "나", "다"]}, "line 2: a token was expected, not True"),
     ({"tokens": [], "tags": []}, "line 2: the text is empty"),
     (TOKENS | {"tokens": "한지민"}, "line 2: 1 eojeols and 4 tags; each has one"),
     (TOKENS | {"tokens": 3}, "line 2: tokens was expected, not 3"),
