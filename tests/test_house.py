@@ -22,7 +22,7 @@ ROOMS = {
     "download":   f"{GROUND}",
     "morphemes":  "",
     "tables":     f"{GROUND} download.sources",
-    "corpus":     f"{GROUND} download.sources tables",
+    "corpus":     f"{GROUND} download.sources morphemes tables",
     "analysis":   f"{GROUND} morphemes tables corpus",
     "tokenizer":  f"{GROUND} download.sources morphemes tables corpus analysis",
     "shards":     f"{GROUND} morphemes corpus analysis tokenizer",

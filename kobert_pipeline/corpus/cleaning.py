@@ -1,5 +1,5 @@
-"""Cleaning that does not change meaning: NFC (not NFKC, which turns ㅋ into another character), no control characters,
-normalized white space."""
+"""Cleaning that does not change meaning: NFC (not NFKC, which turns ㅋ into another character), no characters for which
+the tokenizer has no token, normalized white space."""
 
 import html
 import re
@@ -11,10 +11,7 @@ from pydantic import Field
 
 from kobert_pipeline.config.options import Options
 from kobert_pipeline.corpus.pii import Kind
-
-INVISIBLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u00ad\u200b\u2060\ufeff\ufffe\uffff]|[\ud800-\udfff]")
-"""Control characters, zero-width spaces, byte order marks and lone surrogates. U+200D stays: emoji sequences need
-it."""
+from kobert_pipeline.morphemes.normalization import remove_invisible, replace_surrogates
 
 ENTITY = re.compile(r"&(?:#\d{1,7}|#x[0-9a-fA-F]{1,6}|[a-zA-Z]{2,8});")
 LONGEST_ENTITY = 10
@@ -42,9 +39,9 @@ class CleaningOptions(Options):
 
 def clean(text: str, options: CleaningOptions = CleaningOptions()) -> str:  # noqa: B008 - frozen
     """The cleaned text: one paragraph per line, no empty lines. Cleaning a clean text does not change it."""
-    # line ends first, since INVISIBLE contains one of them (\x85); NFC last, since two jamo compose only when no
-    # invisible character separates them, and cleaning twice must give what cleaning once gives
-    text = to_nfc(INVISIBLE.sub("", _normalize_line_ends(text)))
+    # NFC last, since two jamo compose only when no invisible character separates them, and cleaning twice must give
+    # what cleaning once gives
+    text = to_nfc(_visible_lines(text))
     if "&" in text and (unescaped := _unescape_entities(text)) != text:
         text = to_nfc(unescaped)  # an entity may name a combining mark
     text = LINES.sub("\n", BLANKS.sub(" ", text)).strip()
@@ -105,12 +102,14 @@ def _unescape_last(characters: list[str]) -> bool:
 @lru_cache(maxsize=1000)
 def _unescape(entity: str) -> str:
     """The characters that an entity stands for, cleaned; the entity itself where it is unknown."""
-    return unicodedata.normalize("NFC", INVISIBLE.sub("", _normalize_line_ends(html.unescape(entity))))
+    return unicodedata.normalize("NFC", _visible_lines(html.unescape(entity)))
 
 
-def _normalize_line_ends(text: str) -> str:
+def _visible_lines(text: str) -> str:
+    """`text` without invisible characters and with \n as its only line end."""
     return (
-        text.replace("\r\n", "\n")
+        remove_invisible(replace_surrogates(text))
+        .replace("\r\n", "\n")
         .replace("\r", "\n")
         .replace("\u2028", "\n")
         .replace("\u2029", "\n")

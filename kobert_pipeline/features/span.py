@@ -12,7 +12,7 @@ from kobert_pipeline.features.format import Features, flatten, row_starts
 from kobert_pipeline.features.metrics import korquad_scores
 from kobert_pipeline.features.task import Example, Task, exactly, without_leading_space
 from kobert_pipeline.morphemes.analyzer_loader import analyzer
-from kobert_pipeline.morphemes.normalization import replace_surrogates
+from kobert_pipeline.morphemes.normalization import remove_invisible, replace_surrogates
 from kobert_pipeline.questions.answer_priors import NO_PRIORS, AnswerPriors
 from kobert_pipeline.questions.exact_match import match_types
 from kobert_pipeline.tokenizer.loading import splits_into_morphemes
@@ -249,7 +249,9 @@ def answer_tokens(offsets: list[tuple[int, int]], answers: list[list[Any]]) -> t
         return 0, 0
     # a window that holds only a part of the answer is trained as one without it, as in BERT's run_squad
     text, start = answers[0]
-    start, end = start + len(text) - len(text.lstrip()), start + len(text.rstrip())  # tokens exclude white space
+    # tokens exclude white space and invisible characters
+    places = [place for place, character in enumerate(text, start) if remove_invisible(character).strip()]
+    start, end = (places[0], places[-1] + 1) if places else (0, 0)
     first = [i for i, (left, right) in enumerate(offsets) if left <= start < right]
     last = [i for i, (left, right) in enumerate(offsets) if left < end <= right]
     return (first[0], last[-1]) if first and last else (0, 0)

@@ -11,19 +11,28 @@ from pathlib import Path
 from tokenizers import Regex, Tokenizer, normalizers, pre_tokenizers
 
 from .morpheme import MAX_MORPHEME_CHARACTERS, WORD_MARK
+from .normalization import INVISIBLE, JOINER
 
+# each of these means the same in Rust (Oniguruma) and in JavaScript
 WHITE_SPACE = "[\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+"
-"""The characters that `str.isspace` counts, written out, since `\\s` is different in Rust and in JavaScript."""
+"""The characters that `str.isspace` counts, written out, since `\\s` is different in the two."""
 WORD = f"{WORD_MARK}?[^{WORD_MARK}]+|{WORD_MARK}"
 """What `Metaspace` of `tokenizers` splits into; that of transformers.js does not split, so this is applied after it."""
 PUNCTUATION = rf"{WORD_MARK}?(?!{WORD_MARK})[\p{{P}}\p{{S}}]"
 """A punctuation mark or symbol with the word mark before it. JavaScript has no `[a&&[^b]]`, hence the lookahead."""
+INVISIBLE_START = rf"(?<![\s\S])(?:{INVISIBLE}|\u200d)+(?!{INVISIBLE}|\u200d|{WORD_MARK})"
+"""Invisible characters at the start of a text, unless the word mark itself is next."""
 
 
 def add_pipeline(backend: Tokenizer) -> None:
     """Let `backend` split raw text into eojeols and punctuation."""
     backend.normalizer = normalizers.Sequence(
         [
+            # at the start of a text they become white space, not nothing: Metaspace marks a first word only where
+            # nothing was removed before it (and none that begins with the mark itself)
+            normalizers.Replace(Regex(INVISIBLE_START), " "),
+            normalizers.Replace(Regex(INVISIBLE), ""),
+            normalizers.Replace(Regex(JOINER), ""),
             normalizers.NFC(),
             # only trailing white space is removed: after a special token a new stretch of text starts, and white space
             # before its first eojeol must stay, since it becomes the word mark

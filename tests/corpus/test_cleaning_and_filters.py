@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kobert_pipeline.corpus.cleaning import CleaningOptions, clean
 from kobert_pipeline.corpus.document import Document
 from kobert_pipeline.corpus.filters import FilterOptions, reason_to_drop, shares
-from kobert_pipeline.morphemes.normalization import nfc_with_offsets
+from kobert_pipeline.morphemes.normalization import nfc_with_offsets, remove_invisible
 
 entities = st.sampled_from(
     [
@@ -51,7 +51,8 @@ def test_a_clean_text_is_nfc_without_control_characters_and_with_tidy_white_spac
     cleaned = clean(text)
     assert unicodedata.is_normalized("NFC", cleaned)
     assert not any(unicodedata.category(character) in ("Cc", "Cs") for character in cleaned.replace("\n", ""))
-    assert not set(cleaned) & set("\u200b\u2060\ufeff\u00ad\u2028\u2029")
+    assert not set(cleaned) & set("\u200b\u2060\ufeff\u00ad\u2028\u2029\ufe0f\u200e")
+    assert remove_invisible(cleaned) == cleaned
     assert {character for character in cleaned if character.isspace()} <= {" ", "\n"}
     assert all(line and line == line.strip() and "  " not in line for line in cleaned.split("\n")) or cleaned == ""
 
@@ -61,7 +62,8 @@ def test_a_clean_text_is_nfc_without_control_characters_and_with_tidy_white_spac
     [
         ("ㅋㅋㅋ ㅠㅠ", "ㅋㅋㅋ ㅠㅠ"),
         ("제목\x0b본문 이어짐\x0c다음 쪽", "제목\n본문 이어짐\n다음 쪽"),
-        ("👨‍👩‍👧‍👦❤️🇰🇷", "👨‍👩‍👧‍👦❤️🇰🇷"),
+        ("👨‍👩‍👧‍👦❤️🇰🇷", "👨‍👩‍👧‍👦❤🇰🇷"),
+        ("가\u200d나 \u200e다\u200c", "가나 다"),
         ("Ａ１① ㎏", "Ａ１① ㎏"),
         (unicodedata.normalize("NFD", "했다 갔다"), "했다 갔다"),
         ("가\x00나\x07다\x7f라\x9f", "가나다라"),

@@ -19,6 +19,7 @@ from kobert_pipeline.corpus.readers.text import Text
 from kobert_pipeline.corpus.stage import CorpusOptions
 from kobert_pipeline.corpus.stage import run as gather
 from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
+from kobert_pipeline.morphemes.normalization import remove_invisible
 from kobert_pipeline.morphemes.segmenter import Segmenter
 from kobert_pipeline.shards.stage import ShardsOptions
 from kobert_pipeline.shards.stage import run as shard
@@ -68,12 +69,13 @@ ODD = [
     "\ufeff",
     "\u00ad",
     "\x00",
+    "\x1c",
     "▁",
     "##",
     "\ufffd",
     "\U0010ffff",
 ]
-BLANKS = [" ", "  ", "\t", "\n", "\r\n", "\u3000", "\xa0", "\u2028", "\x85", "\x1c"]
+BLANKS = [" ", "  ", "\t", "\n", "\r\n", "\u3000", "\xa0", "\u2028", "\x85"]
 
 fragments = st.one_of(
     st.sampled_from(WORDS),
@@ -86,7 +88,29 @@ any_text = st.lists(fragments, max_size=25).map("".join)
 """Any text without lone surrogates: Korean words, Hanja, emoji, jamo, zero-width characters, all kinds of white
 space."""
 
-composed_text = any_text.map(lambda text: unicodedata.normalize("NFC", text))
+visible_text = any_text.map(remove_invisible)
+"""Any text of characters that have tokens, and of white space."""
+
+marks = st.lists(
+    st.tuples(
+        st.integers(0, 60), st.sampled_from("\0\x1c\x7f\xad\u034f\u200b\u200c\u200e\u2060\ufe0f\ufeff\U000e0101")
+    ),
+    min_size=1,
+    max_size=8,
+)
+"""Invisible characters, each with where to put it."""
+
+
+def sprinkle(text: str, marks: list[tuple[int, str]]) -> tuple[str, list[int]]:
+    """`text` with marks in it, and how many characters of `text` are before each place of the result."""
+    characters = [(character, True) for character in text]
+    for place, mark in marks:
+        characters.insert(place, (mark, False))
+    before = [sum(own for _, own in characters[:place]) for place in range(len(characters) + 1)]
+    return "".join(character for character, _ in characters), before
+
+
+composed_text = visible_text.map(lambda text: unicodedata.normalize("NFC", text))
 
 
 def nfc(text: str) -> str:

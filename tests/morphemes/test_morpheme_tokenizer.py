@@ -4,17 +4,19 @@ import itertools
 import json
 import pickle
 import random
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from front_end import PROPERTY, any_text, composed_text, loaded, nfc, nfd, solid
+from front_end import PROPERTY, any_text, composed_text, loaded, nfc, nfd, solid, visible_text
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kobert_pipeline.analysis.analyzed import AnalyzedDocument
 from kobert_pipeline.morphemes.morpheme_tokenizer import VOCABULARY_FILE, MorphemeTokenizer
+from kobert_pipeline.morphemes.normalization import remove_invisible
 from kobert_pipeline.morphemes.raw_text_backend import read_morpheme_backend
 from kobert_pipeline.tokenizer.special_tokens import CLS_ID, MASK_ID, PAD_ID, SEP_ID, SPECIAL_TOKENS
 
@@ -54,14 +56,13 @@ def own(front_end):
 @given(text=composed_text)
 @example(text=PLAIN)
 @example(text="▁가 a▁b ▁")
-@example(text="가\x00나 \ufeff다")
 def test_offsets_cover_every_character_but_white_space_once(front_end, text):
     places = [place for start, end in spans(ask(loaded(front_end.tokenizer), text)) for place in range(start, end)]
     assert places == solid(text)
 
 
 @settings(PROPERTY, max_examples=80)
-@given(text=any_text.map(nfd))
+@given(text=visible_text.map(nfd))
 @example(text="가 \u0dd9\u0ddf")
 def test_offsets_in_decomposed_text_cover_every_character_but_white_space(front_end, text):
     found = spans(ask(loaded(front_end.tokenizer), text))
@@ -108,10 +109,11 @@ def test_every_character_finds_a_token_that_covers_it(text: Any, tokenizer):
 
 def test_ids_are_those_of_the_morphemes_on_every_bundled_document(front_end, tokenizer, kiwi, bundled):
     backend = read_morpheme_backend(front_end.tokenizer / VOCABULARY_FILE)
-    segmentations = kiwi.segment([document.text for document in bundled], 1)
+    documents = [replace(document, text=remove_invisible(document.text)) for document in bundled]
+    segmentations = kiwi.segment([document.text for document in documents], 1)
     wanted = [
         backend.encode(AnalyzedDocument(document, found).words(), is_pretokenized=True).ids
-        for document, found in zip(bundled, segmentations, strict=True)
+        for document, found in zip(documents, segmentations, strict=True)
     ]
     texts = [document.text for document in bundled]
     assert tokenizer(texts).input_ids == wanted
@@ -326,9 +328,12 @@ def test_an_empty_batch_is_empty(options: Any, tokenizer):
     assert encoded["attention_mask"] == [], options
 
 
-@pytest.mark.parametrize("text", ["가\ud800나 했다", "\udfff", "가\x00나 다\x00", "\x00"])
-def test_lone_surrogates_and_null_bytes_keep_all_offsets(text: Any, tokenizer):
-    assert [place for span in spans(ask(tokenizer, text)) for place in range(*span)] == solid(text)
+@pytest.mark.parametrize(
+    ("text", "visible"),
+    [("무\ud800대 갔다", "무대 갔다"), ("\udfff", ""), ("무대 \ud83d", "무대"), ("무\x00대", "무대")],
+)
+def test_half_characters_and_null_bytes_have_no_token(text: Any, visible: Any, tokenizer):
+    assert tokenizer(text).input_ids == tokenizer(visible).input_ids
 
 
 @pytest.mark.parametrize("word", ["ㅋ" * 100_000, "x" * 100_000, "무대했다" * 5_000])

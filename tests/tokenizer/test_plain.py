@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from front_end import BLANKS, PROPERTY, any_text, composed_text, nfd
-from hypothesis import given
+from front_end import BLANKS, PROPERTY, any_text, composed_text, marks, nfd, sprinkle
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
@@ -94,6 +94,21 @@ def test_offsets_elsewhere_are_inside_the_text(elsewhere):
 def test_the_folder_holds_no_code(front_end):
     assert list((front_end.tokenizer / PLAIN).glob("*.py")) == []
     assert "auto_map" not in read_json(front_end.tokenizer / PLAIN / "tokenizer_config.json")
+
+
+@PROPERTY
+@given(text=composed_text, marks=marks)
+@example(text="재미있다", marks=[(1, "\u200b")])
+@example(text="각", marks=[(0, "\ufeff")])
+@example(text="▁", marks=[(0, "\ufeff")])
+def test_invisible_characters_have_no_token_here_either(plain, text, marks):
+    marked, before = sprinkle(text, marks)
+    expected, encoded = (plain.encode(each) for each in (text, marked))
+    assert encoded.ids == expected.ids
+    # a word mark that is a token of its own has no characters
+    own = [index for index, token in enumerate(expected.tokens) if token != WORD_MARK]
+    spans = [(before[start], before[end]) for start, end in encoded.offsets]
+    assert [spans[index] for index in own] == [expected.offsets[index] for index in own]
 
 
 # offsets
