@@ -94,19 +94,20 @@ def print_check(
     jobs: list[str],
     refused: list[str],
     skipped: list[str],
+    taken_for: list[str],
     disk_bytes: int,
     warnings: list[str],
     memory: dict[str, Any] | None,
     as_json: bool,
 ) -> None:
-    """Print the result of `kobert check`: one line per problem, or the jobs and the disk space and memory that they
-    need.
+    """Print the result of `kobert check`: one line per problem, or the jobs and what they read and need.
 
     `refused` are problems that stop a run (the first is raised as a UserError), `skipped` those of files that a run
-    would skip, `warnings` stop nothing; `disk_bytes` and `memory`, that of pretraining, are estimates.
+    would skip, `taken_for` says what each source is read as, `warnings` stop nothing; `disk_bytes` and `memory`, that
+    of pretraining, are estimates.
     """
     if as_json:
-        found = {"problems": refused, "skipped": skipped, "warnings": warnings}
+        found = {"problems": refused, "skipped": skipped, "sources": taken_for, "warnings": warnings}
         needed = {"disk_bytes_needed": disk_bytes, "pretraining_memory": memory}
         print_json({"recipe": recipe, "jobs": jobs, **found, **needed})
     else:
@@ -116,16 +117,15 @@ def print_check(
             print(*refused, sep="\n")
         if refused and memory:  # which does not depend on what is refused
             print(memory_sentence(memory))
-    if len(refused) > 1:
-        where = "in the list problems" if as_json else "each on a line above"
-        raise UserError(f"{refused[0]} (the first of {len(refused)} problems, {where})")
     if refused:
-        raise UserError(refused[0])
+        where = "in the list problems" if as_json else "each on a line above"
+        more = f" (the first of {len(refused)} problems, {where})" if len(refused) > 1 else ""
+        raise UserError(f"{refused[0]}{more}")
     if not as_json:
         print(f"{recipe}: valid, {len(jobs)} jobs: {', '.join(jobs)}")
         print(f"`kobert run` runs them all, `kobert {jobs[0]}` the first alone.")
-        for warning in warnings:
-            print(f"warning: {warning}")
+        for line in (*taken_for, *(f"warning: {warning}" for warning in warnings)):
+            print(line)
         print(f"The unfinished jobs need at most about {disk_bytes / 1e9:.2f} GB of disk space.")
         if memory:
             print(memory_sentence(memory))

@@ -26,7 +26,7 @@ CORPUS_COUNTS = {
 }
 """Counts of a corpus that are shown as they are."""
 WITH_TAGS = 0.01
-"""Documents with HTML tags are mentioned if their share is larger than this."""
+"""Documents with HTML tags or markup are mentioned if their share is larger than this."""
 FEW = 100
 """With fewer examples than this the table says how many there are: a score is then hardly more than chance."""
 LABELS_SHOWN = 12
@@ -138,6 +138,8 @@ def corpus_results(counts: dict[str, Any]) -> list[str]:
         parts.append(
             f"{counts['documents_with_tags']:,} documents have HTML tags, which cleaning: {{tags: remove}} removes"
         )
+    if counts.get("documents_with_markup", 0) > WITH_TAGS * counts["documents_read"]:
+        parts.append(f"{counts['documents_with_markup']:,} documents have markup of a wiki; extract their text first")
     return parts
 
 

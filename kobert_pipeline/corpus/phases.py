@@ -38,7 +38,7 @@ from kobert_pipeline.corpus.options import CorpusOptions
 from kobert_pipeline.corpus.pii import redact
 from kobert_pipeline.corpus.reader import Reader, Skipped
 from kobert_pipeline.corpus.recurring_lines import recurring_lines, remove_recurring
-from kobert_pipeline.corpus.tags import has_tags, without_tags
+from kobert_pipeline.corpus.tags import has_markup, has_tags, without_tags
 from kobert_pipeline.corpus.task_report import TaskReport
 from kobert_pipeline.files import read_json, sha256, write_array, write_json
 from kobert_pipeline.tables.data_files import distinct_labels
@@ -167,6 +167,7 @@ class CleanAndFilter:
         # in gathered reviews a line is a review, which must not become two
         line_end = "\n" if document.ordered else " "
         text, removed = without_tags(clean(text, self.options.cleaning), self.options.cleaning, line_end)
+        report.counts["documents_with_markup"] += has_markup(text)
         if self.options.cleaning.tags == "keep":
             report.counts["documents_with_tags"] += has_tags(text)
         else:

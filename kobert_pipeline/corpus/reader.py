@@ -17,11 +17,14 @@ from kobert_pipeline.corpus.document import Document, relabel
 from kobert_pipeline.download.sources import MissingFiles
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.tables.data_files import matching_files
+from kobert_pipeline.tables.file_type import text_format
 from kobert_pipeline.tables.open_text import LONGEST_LINE
 from kobert_pipeline.tables.unreadable import Row, UnreadableInput, readable
 
 LISTED = 100
 """Unreadable files and rows that a manifest lists; the counts include all of them."""
+HEAD = 20_000
+"""Characters by which the format of a file is recognized."""
 SKIP_ADVICE = "; fix that, or leave out what cannot be read: on_error: skip"
 
 
@@ -183,6 +186,21 @@ def refuse_skipping(readers: Iterable[Reader], where: str) -> None:
             raise ValueError(
                 f"{where} must be read completely, so {reader.title()} cannot have on_error: skip; leave that out"
             )
+
+
+def read_head(lines: Iterator[str]) -> Iterator[str]:
+    """The first lines, until they have `HEAD` characters together."""
+    characters = 0
+    while characters < HEAD and (line := next(lines, None)) is not None:
+        yield line
+        characters += len(line)
+
+
+def refuse_format(path: Path, head: str, allowed: str = "") -> None:
+    """Raise UnreadableInput for a text that begins with `head` and is in a format other than the one of the name
+    `allowed`, and not prose."""
+    if (form := text_format(head)) and form.name != allowed:
+        raise UnreadableInput(form.name, f"{path} is {form.description}")
 
 
 def refuse_unreadable(path: Path) -> None:

@@ -1,5 +1,5 @@
 """Read a sample of every source file before a run, for `kobert check`, which so reports all unreadable files in
-seconds.
+seconds, and shows a line of what is read.
 
 The beginning of each file is read as the stage reads it, up to `ROWS` rows or `CHARACTERS` characters. A compressed
 file of up to `WHOLE` bytes is also decompressed to its end, to find out whether it is truncated; a truncated Parquet
@@ -12,6 +12,7 @@ from pathlib import Path
 
 from kobert_pipeline.corpus.options import CorpusOptions
 from kobert_pipeline.corpus.reader import SKIP_ADVICE, Reader, nothing_readable, refuse_unreadable
+from kobert_pipeline.corpus.tags import has_markup
 from kobert_pipeline.download.sources import MissingFiles
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.tables.file_type import COMPRESSED
@@ -25,6 +26,8 @@ WHOLE = 16 * 2**20
 UNPACKED = 2**30
 """Bytes that are decompressed at most, so that a decompression bomb does not stall the check."""
 BLOCK = 2**20
+LINE = 80
+"""Characters of a line that are shown."""
 
 
 @dataclass(frozen=True)
@@ -37,9 +40,31 @@ class Finding:
     skips_all: bool = False
 
 
+@dataclass(frozen=True)
+class Excerpt:
+    """A line of the first document that is read of a source, and how many documents of the sample have markup."""
+
+    line: str
+    documents: int
+    with_markup: int
+
+    def sentence(self, reader: Reader) -> str:
+        """What the source was taken for, by what was read."""
+        line = self.line if len(self.line) <= LINE else f"{self.line[: LINE - 1]}…"
+        markup = (
+            f"; {self.with_markup:,} of {self.documents:,} documents have markup of a wiki, which stays in the texts"
+        )
+        return f"{reader.title()} is read as {reader.name}, such as: {line}{markup if self.with_markup else ''}"
+
+
 def findings(options: CorpusOptions, data_dir: Path) -> list[Finding]:
     """The problems in a sample of all files: at most one for each file, and one for each pattern without files."""
-    problems = list[Finding]()
+    return check_sources(options, data_dir)[0]
+
+
+def check_sources(options: CorpusOptions, data_dir: Path) -> tuple[list[Finding], list[str]]:
+    """The `findings`, and for each source that can be read what it was taken for."""
+    problems, taken_for = list[Finding](), list[str]()
     sources = [(reader, True) for reader in options.sources]
     evaluation_sets = [(reader, False) for reader in options.decontaminate]  # these must be read completely
     for reader, may_skip in (*sources, *evaluation_sets):
@@ -51,18 +76,25 @@ def findings(options: CorpusOptions, data_dir: Path) -> list[Finding]:
         except UserError as problem:
             problems.append(Finding(str(problem)))
             continue
-        found = [finding for path in files if (finding := check_file(reader, path, may_skip))]
+        samples = [read_sample(reader, path, may_skip) for path in files]
+        taken_for += [excerpt.sentence(reader) for _, excerpt in samples if excerpt][:1]
+        found = [finding for finding, _ in samples if finding]
         if found and len(found) == len(files) and all(finding.skips_all for finding in found):
             problems.append(Finding(nothing_readable(reader.title(), found[0].sentence)))
         problems += found
-    return list(dict.fromkeys(problems))  # a file may be in two sources
+    return list(dict.fromkeys(problems)), taken_for  # a file may be in two sources
 
 
 def check_file(reader: Reader, path: Path, may_skip: bool) -> Finding | None:
     """The problems in a sample of one file, or None. Where the reader `may_skip`, the sentence says how."""
-    problems, documents, characters = list[UnreadableInput](), 0, 0
+    return read_sample(reader, path, may_skip)[0]
+
+
+def read_sample(reader: Reader, path: Path, may_skip: bool) -> tuple[Finding | None, Excerpt | None]:
+    """What `check_file` gives, and an excerpt, None where no document can be read."""
+    problems, documents, with_markup, characters, line = list[UnreadableInput](), 0, 0, 0, ""
     if not path.exists():
-        return None  # a data set of the Hub: nothing is downloaded before the run
+        return None, None  # a data set of the Hub: nothing is downloaded before the run
     try:
         if path.is_file():
             refuse_unreadable(path)
@@ -71,6 +103,8 @@ def check_file(reader: Reader, path: Path, may_skip: bool) -> Finding | None:
                 problems.append(document)
                 continue
             documents += 1
+            with_markup += has_markup(document.text)
+            line = line or " ".join(document.text.lstrip().partition("\n")[0].split())
             if (characters := characters + len(document.text)) >= CHARACTERS:
                 break
         if path.suffix.lower() in COMPRESSED and path.stat().st_size <= WHOLE:
@@ -78,12 +112,13 @@ def check_file(reader: Reader, path: Path, may_skip: bool) -> Finding | None:
     except UnreadableInput as problem:  # of the file, whatever its rows are
         problems = [problem]
     except UserError as problem:  # not of the file, such as a missing library
-        return Finding(str(problem))
+        return Finding(str(problem)), None
+    excerpt = Excerpt(line, documents, with_markup) if line else None
     if not problems:
-        return None
+        return None, excerpt
     skipped = reader.on_error == "skip"
     error = one_error(problems, SKIP_ADVICE if may_skip and not skipped else "")
-    return Finding(str(error), skipped, skips_all=skipped and not documents)
+    return Finding(str(error), skipped, skips_all=skipped and not documents), excerpt
 
 
 def _unpack(path: Path) -> None:

@@ -51,12 +51,13 @@ def raw_files(options: CorpusOptions, data_dir: Path) -> list[Path]:
     return all_files([reader.files for reader in (*options.sources, *options.decontaminate)], data_dir)
 
 
-def sample(options: CorpusOptions, data_dir: Path) -> list[tuple[str, bool]]:
+def sample(options: CorpusOptions, data_dir: Path) -> list[tuple[str, bool | None]]:
     """For `kobert check`: a sentence for each unreadable file in a sample of the sources, and whether the stage would
-    skip it."""
-    from kobert_pipeline.corpus.sampling import findings
+    skip it; and one for each source about what is read, with None."""
+    from kobert_pipeline.corpus.sampling import check_sources
 
-    return [(finding.sentence, finding.skipped) for finding in findings(options, data_dir)]
+    problems, taken_for = check_sources(options, data_dir)
+    return [*((problem.sentence, problem.skipped) for problem in problems), *((line, None) for line in taken_for)]
 
 
 def run(options: CorpusOptions, data_dir: Path, out: Path, num_workers: int | None = None) -> dict[str, Any]:

@@ -1,7 +1,23 @@
-"""HTML tags inside texts, as in posts copied from a website: found, counted, removed."""
+"""HTML tags inside texts, as in posts copied from a website: found, counted, removed. The markup of wikis: found."""
+
+import re
+from itertools import islice
 
 from kobert_pipeline.corpus.cleaning import CleaningOptions, clean
 from kobert_pipeline.tables.file_type import TAG
+
+MARKUP = re.compile(
+    r"\[\[[^\[\]\n]{1,200}\]\]|\'{3}|\{\{\{|\{\{[^{}\n]{1,200}\}\}|^=+ [^\n]{1,100} =+$|^\|\||\[\* |\[include\(",
+    re.MULTILINE,
+)
+"""What MediaWiki and namuwiki write for links, bold text, templates, headings, tables and footnotes."""
+MARKS = 3
+"""Marks of a text with markup; a text about something else may have one or two."""
+
+
+def has_markup(text: str) -> bool:
+    """Whether a text has the markup of a wiki."""
+    return sum(1 for _ in islice(MARKUP.finditer(text), MARKS)) == MARKS
 
 
 def has_tags(text: str) -> bool:

@@ -18,17 +18,18 @@ FILES_NAMED = 10
 """Files that one warning names."""
 
 
-def problems(recipe: Recipe, planned: list[Job]) -> tuple[list[str], list[str], int]:
+def problems(recipe: Recipe, planned: list[Job]) -> tuple[list[str], list[str], list[str], int]:
     """Check the files, libraries and disk space that the jobs need, without running them.
 
-    Returns three things: the problems that would stop a run, the problems of files that a run would skip, and the bytes
-    of disk space that a run needs (0 if a problem would stop it, because the size is then not known).
+    Returns four things: the problems that would stop a run, the problems of files that a run would skip, what each
+    source was taken for, and the bytes of disk space that a run needs (0 if a problem would stop it, because the size
+    is then not known).
     """
-    stopping, skippable = list[str](), list[str]()
+    stopping, skippable, taken_for = list[str](), list[str](), list[str]()
     for job in planned:
         sampled = job.sample()
-        stopping += [problem for problem, would_be_skipped in sampled if not would_be_skipped]
-        skippable += [problem for problem, would_be_skipped in sampled if would_be_skipped]
+        for sentences, status in ((stopping, False), (skippable, True), (taken_for, None)):
+            sentences += [sentence for sentence, would_be_skipped in sampled if would_be_skipped is status]
         # stops at a job's first problem, since the later checks would only report a missing file again
         for check in (job.source_files, job.preflight, job.validate):
             try:
@@ -42,7 +43,12 @@ def problems(recipe: Recipe, planned: list[Job]) -> tuple[list[str], list[str], 
             needed = refuse_full_disk(recipe, planned)
         except UserError as error:
             stopping.append(str(error))
-    return list(dict.fromkeys(stopping)), skippable, needed  # without repetitions: several jobs may read the same file
+    return (
+        list(dict.fromkeys(stopping)),
+        skippable,
+        taken_for,
+        needed,
+    )  # without repetitions: several jobs may read the same file
 
 
 def warnings_of(recipe: Recipe) -> list[str]:

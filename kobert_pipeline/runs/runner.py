@@ -55,9 +55,9 @@ class Job:
     """Returns anything else that the result depends on, for the fingerprint."""
     validate: Callable[[], object] = dict
     """For `kobert check`: reads the user's files if that takes only seconds. Raises UserError for a bad one."""
-    sample: Callable[[], list[tuple[str, bool]]] = list
+    sample: Callable[[], list[tuple[str, bool | None]]] = list
     """For `kobert check`, where there is too much to read: reads a sample, and returns (problem, whether a run would
-    skip the file) for each bad file."""
+    skip the file) for each bad file, and (what is read, None) for each source."""
     preflight: Callable[[], object] = dict
     """Raises UserError before any job is started, for example if a library is missing."""
     facts: dict[str, Any] = field(default_factory=dict)

@@ -1,10 +1,13 @@
-"""The type of a file, by its name or by its first bytes: files that are not text, whatever their names say, and HTML
-and JSON Lines, whose markup must not be in training texts."""
+"""The type of a file, by its name or by how it begins: files that are not text, whatever their names say, and text in a
+format such as HTML, subtitles or a chat log, whose markup must not be in training texts."""
 
 import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 from kobert_pipeline.files import parse_json
+from kobert_pipeline.tables.chat import is_chat
 
 COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 """Suffixes of files that are decompressed while they are read."""
@@ -63,6 +66,40 @@ def detect_format(head: bytes) -> tuple[str, str] | None:
     return next(((reason, what) for magic, reason, what in FORMATS if head.startswith(magic)), None)
 
 
+WIKI_EXTRACTOR = re.compile(r'\s*<doc\s+id="([^"\n]*)"\s[^\n]*>\s*(?:\n|$)', re.IGNORECASE)
+"""A line with which an article begins; group 1 is its id."""
+SUBTITLES = re.compile(
+    r"\s*(?:(?:\d+\s*\n\s*)?\d\d?:\d\d(?::\d\d)?[,.]\d{1,3}\s*-->|WEBVTT\b|\[Script Info\]|\{\d+\}\{\d+\}|"
+    r"(?:\[(?:ti|ar|al|by|offset):.*\]\s*\n\s*)*(?:\[\d\d:\d\d(?:\.\d+)?\].*\n\s*){2})",
+    re.IGNORECASE,
+)
+"""How SRT, WebVTT, ASS and MicroDVD subtitles and LRC lyrics begin."""
+SAMI = re.compile(r"<sync\s+start\s*=", re.IGNORECASE)
+HEADERS = (
+    r"(?:From|To|Cc|Subject|Date|Sender|Received|Return-Path|Delivered-To|Message-ID|MIME-Version|Content-Type|"
+    r"X-[\w-]+)"
+)
+MAIL = re.compile(rf"\s*(?:From \S+ .*\d{{4}}.*\n{HEADERS}: |(?:{HEADERS}: .*\n(?:[ \t].*\n)*){{3}})")
+"""How a mailbox (mbox) and a single message begin."""
+JSON = re.compile(r'\s*(?:\[\s*)*\{\s*"(?:[^"\\\n]|\\.)*"\s*:')
+
+
+class TextFormat(NamedTuple):
+    """A format that is text, but not prose."""
+
+    name: str
+    """By which skipped files are counted: where a reader reads it, the name of that reader."""
+    description: str
+    """What it is, what of it is no text, and what to do about it."""
+    begins: Callable[[str], object]
+    """Whether a text in it begins so."""
+
+
+def text_format(head: str) -> TextFormat | None:
+    """The format of a text that begins with `head`; None where it is prose, as far as its beginning shows."""
+    return next((form for form in TEXT_FORMATS if form.begins(head)), None)
+
+
 def is_html(head: str) -> bool:
     """Whether a text that begins with `head` is an HTML page or a part of one; a text about HTML has fewer tags."""
     if PAGE.match(head):
@@ -78,3 +115,30 @@ def is_json_lines(head: str) -> bool:
         return line.startswith("{") and bool(parse_json(line))  # {} is no evidence
     except ValueError:
         return False
+
+
+HTML = TextFormat("html", "HTML, whose tags and menus are not text; use the reader html", is_html)
+TEXT_FORMATS = (
+    HTML._replace(begins=PAGE.match),  # a page may have any of the others in it
+    TextFormat(
+        "wikiextractor", "WikiExtractor's output, whose <doc> lines are not text; use the reader wikiextractor",
+        WIKI_EXTRACTOR.match,
+    ),
+    TextFormat(
+        "subtitles", "subtitles, whose numbers and times are not text; use the reader subtitles",
+        lambda head: SUBTITLES.match(head) or SAMI.search(head),
+    ),
+    TextFormat("chat", "a chat log, whose names and times are not text; use the reader chat", is_chat),
+    TextFormat(
+        "mail", "a mailbox or a message with its headers, which are not text; save the texts of its messages without "
+        "them (a mail program does, or Python's modules mailbox and email)", MAIL.match,
+    ),
+    TextFormat(
+        "wikipedia", "a dump of MediaWiki, whose markup is not text; use the reader wikipedia",
+        re.compile(r"\s*<mediawiki\b").match,
+    ),
+    HTML,
+    TextFormat("jsonl", "JSON Lines, whose keys are not text; use the reader jsonl", is_json_lines),
+    TextFormat("json", "JSON, whose keys are not text; use the reader json", JSON.match),
+)  # fmt: skip
+"""The formats that are recognized, the more special ones first."""

@@ -10,7 +10,20 @@ import pytest
 from kobert_pipeline.corpus.reader import Reader
 from kobert_pipeline.errors import UserError
 
-READERS = ["text", "jsonl", "nsmc", "parquet", "squad", "csv", "wikipedia", "html", "modu"]
+READERS = [
+    "text",
+    "jsonl",
+    "nsmc",
+    "parquet",
+    "squad",
+    "csv",
+    "wikipedia",
+    "html",
+    "modu",
+    "wikiextractor",
+    "subtitles",
+    "chat",
+]
 COLUMNS = {
     "text": ["가", None],
     "number": [1, 2],

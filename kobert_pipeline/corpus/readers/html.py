@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kobert_pipeline.corpus.document import Document
-from kobert_pipeline.corpus.reader import Reader
+from kobert_pipeline.corpus.reader import HEAD, Reader, refuse_format
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.tables.encoding import MARKS, lookup_codec
 from kobert_pipeline.tables.open_text import open_binary
@@ -22,7 +22,7 @@ DECLARATION = re.compile(r"\s*<\?xml[^>]*>")
 BULLET = re.compile(r"^\s*- ")
 """How trafilatura marks list items."""
 TAG = re.compile(r"<[a-zA-Z!]")
-HEAD = 4096
+CHARSET_HEAD = 4096
 """Bytes that are searched for the charset of a page; browsers search a quarter of that."""
 LARGEST = 20 * 2**20
 """Bytes of a page. Larger files are exports of many pages, and parsing them takes minutes."""
@@ -54,6 +54,7 @@ class Html(Reader):
                 f"{path} has more than {LARGEST:,} bytes, which is no single page; save each of its pages as a file",
             )
         page = decode_page(path, content, self.encoding)
+        refuse_format(path, page[:HEAD], "html")
         if not TAG.search(page):
             raise UnreadableInput("not_html", f"{path} is not HTML, it has no tags; use the reader text")
         title, text = main_text(page)
@@ -87,7 +88,7 @@ def decode_page(path: Path, content: bytes, encoding: str | None) -> str:
 
 def _declared_codec(content: bytes) -> str | None:
     """The codec of the charset that a page declares; None where it declares none, or an unknown one."""
-    charset = CHARSET.search(content[:HEAD])
+    charset = CHARSET.search(content[:CHARSET_HEAD])
     try:
         codec = codecs.lookup(charset[1].decode("ascii", "replace")).name if charset else None
     except LookupError:

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kobert_pipeline.corpus.document import Document
-from kobert_pipeline.corpus.reader import Reader
+from kobert_pipeline.corpus.reader import Reader, read_head, refuse_format
 from kobert_pipeline.errors import did_you_mean
-from kobert_pipeline.tables.open_text import read_json_file
+from kobert_pipeline.tables.open_text import open_lines, read_json_file
 from kobert_pipeline.tables.unreadable import UnreadableInput
 
 
@@ -30,12 +30,20 @@ class Json(Reader):
 
     def documents(self, path: Path) -> Iterator[Document | UnreadableInput]:
         """One per value that `documents_at` leads to."""
-        content = read_json_file(path, self.encoding, lossy=True)
-        for number, document in enumerate(follow(content, self.documents_at, str(path))):
+        for number, document in enumerate(follow(self._content(path), self.documents_at, str(path))):
             try:
                 yield self._document(path, number, document)
             except UnreadableInput as problem:
                 yield problem
+
+    def _content(self, path: Path) -> Any:
+        try:
+            return read_json_file(path, self.encoding, lossy=True)
+        except UnreadableInput as problem:
+            if problem.reason == "not_json":  # what else is it?
+                with open_lines(path, self.encoding) as lines:
+                    refuse_format(path, "".join(read_head(lines)), "json")
+            raise
 
     def _document(self, path: Path, number: int, document: Any) -> Document:
         place = f"{path}, document {number}"

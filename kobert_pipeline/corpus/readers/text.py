@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Literal
 
 from kobert_pipeline.corpus.document import TOO_LONG, Document
-from kobert_pipeline.corpus.reader import Reader
-from kobert_pipeline.tables.file_type import data_suffix, is_html, is_json_lines
+from kobert_pipeline.corpus.reader import Reader, read_head, refuse_format
+from kobert_pipeline.tables.file_type import data_suffix
 from kobert_pipeline.tables.open_text import TooLong, open_lines
 from kobert_pipeline.tables.unreadable import UnreadableInput, only_blank_lines
 
@@ -17,8 +17,6 @@ DATA_FILES = {
     **dict.fromkeys((".csv", ".tsv", ".xlsx"), ("csv", "a table")),
 }
 """Suffix -> the reader of such files, which is also the reason that is counted, and what they are."""
-HEAD = 20_000
-"""Characters by which a file is recognized as HTML or JSON Lines."""
 
 
 class Text(Reader):
@@ -34,14 +32,14 @@ class Text(Reader):
 
     def documents(self, path: Path) -> Iterator[Document]:
         """One per block of lines. Raises UnreadableInput for a file that has only blank lines, or that another reader
-        should read (HTML, JSON Lines, CSV)."""
+        should read (subtitles, a chat log, HTML, CSV, ...)."""
         block: list[str] = []
         number = size = 0
         refuse_data_file(path)
         # + 2: a line end (\r\n) is read with the line, but is not part of the document
         with open_lines(path, self.encoding, self.max_document_bytes + 2) as file:
             head = list(read_head(file))
-            refuse_markup(path, "".join(head))
+            refuse_format(path, "".join(head))
             for line in chain(head, file):
                 size += self.max_document_bytes + 3 if isinstance(line, TooLong) else len(line)
                 if size > self.max_document_bytes + 2:
@@ -70,19 +68,3 @@ def refuse_data_file(path: Path) -> None:
     if reader:
         sentence = f"{path} is {what} by its name, whose keys or columns are no text; use the reader {reader}"
         raise UnreadableInput(reader, sentence)
-
-
-def refuse_markup(path: Path, head: str) -> None:
-    """Raise UnreadableInput for a file that begins with `head` and is HTML or JSON Lines."""
-    if is_html(head):
-        raise UnreadableInput("html", f"{path} is HTML, whose tags and menus are not text; use the reader html")
-    if is_json_lines(head):
-        raise UnreadableInput("jsonl", f"{path} is JSON Lines, whose keys are not text; use the reader jsonl")
-
-
-def read_head(lines: Iterator[str]) -> Iterator[str]:
-    """The first lines, until they have `HEAD` characters together."""
-    characters = 0
-    while characters < HEAD and (line := next(lines, None)) is not None:
-        yield line
-        characters += len(line)

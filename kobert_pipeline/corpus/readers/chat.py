@@ -1,0 +1,45 @@
+"""Chat logs: what people wrote, without their names and the times."""
+
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+from typing import Literal
+
+from kobert_pipeline.corpus.document import Document
+from kobert_pipeline.corpus.reader import Reader, read_head
+from kobert_pipeline.tables.chat import Block, blocks, days, is_chat
+from kobert_pipeline.tables.csv import read_csv
+from kobert_pipeline.tables.file_type import data_suffix
+from kobert_pipeline.tables.open_text import open_lines
+from kobert_pipeline.tables.unreadable import UnreadableInput, readable
+
+COLUMNS = ("Date", "User", "Message")
+"""Columns of KakaoTalk's table on a Mac."""
+NO_LOG = "no chat log of a form that is known (a time and a name before each message)"
+
+
+class Chat(Reader):
+    """Chats exported from KakaoTalk (PC, phone, Mac) and other logs with a time and a name before each message."""
+
+    name: Literal["chat"] = "chat"
+    encoding: str | None = None
+    """Encoding of the files; null: detected among UTF-8, CP949 (EUC-KR) and UTF-16."""
+
+    def documents(self, path: Path) -> Iterator[Document]:
+        """One per day, its messages as paragraphs. Raises UnreadableInput for a file that is no chat log."""
+        is_table = data_suffix(path) == ".csv"
+        for number, day in enumerate(days(self._rows(path) if is_table else self._log(path))):
+            yield Document(f"{path.name}#{number}", path.name, "\n".join(day))
+
+    def _log(self, path: Path) -> Iterator[Block]:
+        with open_lines(path, self.encoding, self.max_document_bytes) as file:
+            head = list(read_head(file))
+            if not is_chat("".join(head)):
+                raise UnreadableInput("other_form", f"{path} is {NO_LOG}; use the reader text")
+            yield from blocks(chain(head, file))
+
+    def _rows(self, path: Path) -> Iterator[Block]:
+        """The messages of KakaoTalk's table; rows that cannot be read are refused with the file."""
+        advice = f"; it is {NO_LOG}, use the reader csv"
+        for row in readable(read_csv(path, encoding=self.encoding, columns=dict.fromkeys(COLUMNS, advice), lossy=True)):
+            yield row.cells["Date"].partition(" ")[0], row.cells["Message"].splitlines()

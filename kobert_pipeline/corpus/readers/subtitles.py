@@ -1,0 +1,96 @@
+"""Subtitles: what is said, without numbers, times and markup."""
+
+import re
+from collections.abc import Iterator
+from html import unescape
+from itertools import groupby
+from pathlib import Path
+from typing import Literal
+
+from kobert_pipeline.corpus.document import TOO_LONG, Document
+from kobert_pipeline.corpus.reader import Reader
+from kobert_pipeline.tables.file_type import SAMI, SUBTITLES
+from kobert_pipeline.tables.open_text import TooLong, open_lines
+from kobert_pipeline.tables.unreadable import UnreadableInput
+
+MARKUP = re.compile(r"<[^<>]{0,1000}>|\{\\[^{}]{0,1000}\}|\{[a-zA-Z]:[^{}]{0,100}\}")
+"""Tags (<i>, <font color=...>) and commands of ASS and MicroDVD ({\\an8}, {y:i})."""
+BREAK = re.compile(r"<br\s*/?>|\\[Nn]|\|", re.IGNORECASE)
+"""A line end inside a subtitle."""
+TIMES = re.compile(r"\s*(?:\d+:)?\d\d?:\d\d[,.]\d{1,3}\s*-->")
+NUMBER = re.compile(r"\s*\d+\s*$")
+DIALOGUE = re.compile(r"Dialogue:(?:[^,]*,){9}(.*)")
+LYRICS = re.compile(r"(?:\[\d\d:\d\d(?:\.\d+)?\]|<\d\d:\d\d(?:\.\d+)?>|\{\d+\}\{\d+\})+")
+SYNC = re.compile(r"<sync\b[^<>]*>", re.IGNORECASE)
+PARAGRAPH = re.compile(r"(?=<p\b)", re.IGNORECASE)
+LANGUAGE = re.compile(r"<p\b[^<>]*\bclass\s*=\s*[\"']?(\w+)", re.IGNORECASE)
+COMMENT = re.compile(r"<!--.*?-->|</body>.*", re.IGNORECASE | re.DOTALL)
+
+
+class Subtitles(Reader):
+    """Subtitles and lyrics (SRT, WebVTT, SMI, ASS, MicroDVD, LRC), a line for each subtitle."""
+
+    name: Literal["subtitles"] = "subtitles"
+    encoding: str | None = None
+    """Encoding of the files; null: detected among UTF-8, CP949 (EUC-KR) and UTF-16."""
+
+    def documents(self, path: Path) -> Iterator[Document]:
+        """One per file, or one per language of an SMI file. Raises UnreadableInput for a file that is none of these."""
+        with open_lines(path, self.encoding, self.max_document_bytes) as file:
+            lines, size = list[str](), 0
+            for line in file:
+                size += self.max_document_bytes + 1 if isinstance(line, TooLong) else len(line)
+                if size > self.max_document_bytes:
+                    yield Document(f"{path.name}#0", path.name, "", dropped=TOO_LONG)
+                    return
+                lines.append(line)
+        content = "".join(lines)
+        if SAMI.search(content):
+            languages = sami_texts(content)
+        elif SUBTITLES.match(content):
+            languages = {"0": subtitle_texts(content)}
+        else:
+            raise UnreadableInput(
+                "other_form", f"{path} is neither SRT, WebVTT, SMI, ASS, MicroDVD nor LRC; use the reader text"
+            )
+        for language, texts in languages.items():
+            # a subtitle that stays is often written again
+            lines = [text for text, _ in groupby(filter(None, map(plain_text, texts)))]
+            if lines:
+                yield Document(f"{path.name}#{language}", path.name, "\n".join(lines))
+
+
+def sami_texts(content: str) -> dict[str, list[str]]:
+    """The subtitles of an SMI file by the class of their language."""
+    texts: dict[str, list[str]] = {}
+    for cue in SYNC.split(COMMENT.sub("", content))[1:]:
+        for text in PARAGRAPH.split(cue):
+            language = LANGUAGE.match(text)
+            texts.setdefault(language[1] if language else "0", []).append(text)
+    return texts
+
+
+def subtitle_texts(content: str) -> list[str]:
+    """The subtitles of any other file."""
+    if dialogue := DIALOGUE.findall(content):
+        return dialogue
+    lines = content.splitlines()
+    if not any(map(TIMES.match, lines)):
+        return [LYRICS.sub("", line) for line in lines if LYRICS.match(line)]
+    cues, cue = list[list[str]](), list[str]()
+    ends_at_blank = content.lstrip().startswith("WEBVTT")  # comments, styles and names of cues come after one
+    for line in lines:
+        if TIMES.match(line):
+            if cue and NUMBER.match(cue[-1]):
+                cue.pop()
+            cues.append(cue := [])
+        elif line.strip():
+            cue.append(line)
+        elif ends_at_blank:
+            cue = []
+    return [" ".join(cue) for cue in cues]
+
+
+def plain_text(subtitle: str) -> str:
+    """The words of a subtitle in one line."""
+    return " ".join(unescape(MARKUP.sub("", BREAK.sub(" ", subtitle))).split())

@@ -1,0 +1,100 @@
+"""Chat logs: the exports of KakaoTalk, and others with a time and a name before each message (WhatsApp, LINE, Telegram,
+Discord, IRC)."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+WEEKDAY = r"(?:\([월화수목금토일]\)|[월화수목금토일]요일|(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day)"
+MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]{0,6}\.?"
+DATE = (
+    rf"(?:\d{{2,4}}\s?[-./년]\s?\d{{1,2}}\s?[-./월]\s?\d{{1,4}}[.일]?|{MONTH} \d{{1,2}}, \d{{4}}|"
+    rf"\d{{1,2}}[- ]{MONTH}[- ]\d{{2,4}})(?:,?\s?{WEEKDAY})?"
+)
+HALF = r"(?:오전|오후|[AaPp]\.?[Mm]\.?)"
+TIME = rf"(?:{HALF}\s?)?\d{{1,2}}(?::\d\d(?::\d\d)?|시\s?\d{{1,2}}분)(?:\s?{HALF})?"
+STAMP = rf"(?:(?P<date>{DATE})(?:,| at)?[\sT]\s?)?{TIME}"
+NAME = r"(?P<name>[^\s:\[\]<>|][^\n\t:\[\]<>|]{0,40}?)"
+MESSAGES = [
+    re.compile(form)
+    for form in (
+        rf"\[(?P<name>.{{1,60}}?)\] \[{STAMP}\] (?P<text>.*)",  # KakaoTalk on a PC
+        rf"{STAMP}, (?P<name>.{{1,60}}?) : (?P<text>.*)",  # KakaoTalk on a phone
+        rf"[\[(]?{STAMP}[\])]?\s?<[ @+%&~]?{NAME}>\s?(?P<text>.*)",  # IRC
+        rf"{STAMP}\t{NAME}\t(?P<text>.*)",  # LINE
+        rf"[\[(]?{STAMP}[\])]?(?:\s?[-–,|])?\s?{NAME}\s?:(?:\s(?P<text>.*)|$)",  # WhatsApp and many others
+        rf"{NAME}\s?[\[(]{STAMP}[\])]\s?:\s?(?P<text>.*)",
+        rf"{NAME},\s\[{STAMP}\](?P<text>)$",  # Telegram, whose messages are in the lines below
+        rf"\[{STAMP}\] {NAME}(?P<text>)$",  # Discord, likewise
+    )
+]
+"""The first line of a message: its time, its sender, and the text."""
+HEADER = re.compile(
+    r"\s*(?:.{0,100}(?:카카오톡 대화|KakaoTalk Chats?\b).*\n(?:저장한 날짜|Date Saved)\s?:|"
+    r"\[LINE\] .*\n|Date,User,Message\s*\n)"
+)
+"""How exports of KakaoTalk and LINE begin."""
+DAY = re.compile(rf"-*\s*(?:{WEEKDAY},? )?(?P<date>{DATE})\s*-*$")
+"""A line between the messages of two days."""
+EVENT = re.compile(
+    rf"{DATE}(?:,| at)?\s{TIME}(?:$|[,:]\s)|.{{1,60}}님(?:이|을|께서) .*(?:들어왔|나갔|초대했|초대하였|내보냈)습니다\.?"
+    r"|.{1,60} (?:joined|left) this chatroom\.|채팅방 관리자가 메시지를 가렸습니다\.?$"
+)
+"""A line about the chat, such as who joined it."""
+NOT_TEXT = re.compile(
+    r"(?:사진(?: \d+장)?|동영상|이모티콘|음성메시지|삭제된 메시지입니다\.?|(?:파일|지도|샵검색) ?: .*|"
+    r"(?:보이스톡|페이스톡|라이브톡) .*|Photos?|\d+ photos|Video|Emoticons?|This message was deleted\.|"
+    r"<(?:미디어 파일 제외됨|미디어 파일을 제외한 내용|Media omitted)>)$"
+)
+"""What an export writes in place of a picture or a file."""
+FEWEST = 4
+"""Messages of a log that no header announces; each sender has two of them on average."""
+
+
+Block = tuple[str | None, list[str]]
+"""The lines of one message, and the date that stands there, if any; or an event or a date without a message."""
+
+
+def is_chat(head: str) -> bool:
+    """Whether a text that begins with `head` is a chat log: exported with a header, or with many lines that begin with
+    a time and one of a few names. A programme, whose lines begin with times too, has other words after each."""
+    if HEADER.match(head):
+        return True
+    lines = [line for line in head.splitlines() if line.strip()]
+    names = Counter(match["name"] for line in lines if (match := _first_line(line)))
+    messages = names.total()
+    return messages >= FEWEST and 2 * len(names) <= messages and 4 * messages >= len(lines)
+
+
+def blocks(lines: Iterable[str]) -> Iterator[Block]:
+    """The messages of a log in order, without times and names; none of what is before the first, or below an event."""
+    date: str | None = None
+    text, in_message = list[str](), False
+    for line in map(str.rstrip, lines):
+        message = _first_line(line)
+        event = None if message else DAY.match(line) or EVENT.match(line)
+        if start := message or event:
+            yield date, text
+            date, in_message = start.groupdict().get("date"), bool(message)
+            text = [message["text"]] if message and message["text"] else []
+        elif in_message and line:
+            text.append(line)
+    yield date, text
+
+
+def days(blocks: Iterable[Block]) -> Iterator[list[str]]:
+    """The messages of each day, without events and what stands for pictures. The lines of a message stay lines."""
+    messages, last_date = list[str](), ""
+    for date, text in blocks:
+        if date and date != last_date:
+            if messages:
+                yield messages
+            messages, last_date = [], date
+        if text and not (NOT_TEXT.match(text[0]) or EVENT.match(text[0])):
+            messages.append("\n".join(text))
+    if messages:
+        yield messages
+
+
+def _first_line(line: str) -> re.Match[str] | None:
+    return next((match for form in MESSAGES if (match := form.match(line.lstrip("\ufeff")))), None)

@@ -1,0 +1,216 @@
+"""Text in a format that is not prose: recognized by its beginning, refused by the readers of prose, and read without
+numbers, times and names by its own reader."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kobert_pipeline.corpus.options import CorpusOptions
+from kobert_pipeline.corpus.reader import Reader
+from kobert_pipeline.corpus.sampling import check_sources
+from kobert_pipeline.tables.file_type import text_format
+from kobert_pipeline.tables.unreadable import UnreadableInput
+
+SUBTITLES = {
+    "srt": (
+        "1\r\n00:00:01,000 --> 00:00:04,000\r\n<i>비가 오네요</i>\r\n우산 있어요?\r\n\r\n"
+        "2\r\n00:00:05,000 --> 00:00:06,000\r\n- 아니요.\r\n\r\n3\r\n00:00:07,000 --> 00:00:08,000\r\n12\r\n",
+        {"0": "비가 오네요 우산 있어요?\n- 아니요.\n12"},
+    ),
+    "vtt": (
+        "WEBVTT\n\nNOTE 주석\n\n첫 장면\n00:01.000 --> 00:04.000 align:start\n비가 오네요\n\n"
+        "00:05.000 --> 00:06.000\n비가 오네요\n",
+        {"0": "비가 오네요"},
+    ),
+    "smi": (
+        "<SAMI>\n<HEAD><STYLE><!-- P {} .KRCC {} --></STYLE></HEAD>\n<BODY>\n"
+        "<SYNC Start=1><P Class=KRCC>\n비가<br>오네요\n"
+        "<SYNC Start=2><P Class=KRCC>&nbsp;\n<SYNC Start=3><P Class=KRCC>또 봐요<P Class=ENCC>See you\n</BODY></SAMI>",
+        {"KRCC": "비가 오네요\n또 봐요", "ENCC": "See you"},
+    ),
+    "ass": (
+        "[Script Info]\nTitle: x\n[Events]\n"
+        "Dialogue: 0,0:00:01.00,0:00:04.00,A,,0,0,0,,{\\an8}비가, 오네요\\N우산은?\n",
+        {"0": "비가, 오네요 우산은?"},
+    ),
+    "sub": ("{1}{25}비가|오네요\n{30}{40}{y:i}네\n", {"0": "비가 오네요\n네"}),
+    "lrc": ("[ti:제목]\n[00:01.00]비가 오네요\n[00:02.50]네\n", {"0": "비가 오네요\n네"}),
+}
+
+CHATS = {
+    "KakaoTalk on a PC": (
+        "\ufeff산악회 님과 카카오톡 대화\n저장한 날짜 : 2023-05-02 21:10:11\n\n"
+        "--------------- 2023년 5월 1일 월요일 ---------------\n"
+        "[이모] [오전 9:10] 내일 비 온대요\n우산 챙기세요\n[삼촌/60] [오전 9:11] 사진\n이모님이 나갔습니다.\n"
+        "--------------- 2023년 5월 2일 화요일 ---------------\n[삼촌/60] [오후 1:02] 네\n",
+        ["내일 비 온대요\n우산 챙기세요", "네"],
+    ),
+    "KakaoTalk on Android": (
+        "산악회 님과 카카오톡 대화\n저장한 날짜 : 2023년 5월 2일 오후 9:10\n\n2023년 5월 1일 오전 9:01\n"
+        "2023년 5월 1일 오전 9:10, 이모 : 내일 비 온대요\n2023년 5월 1일 오전 9:11, 삼촌 : 네: 알아요\n",
+        ["내일 비 온대요\n네: 알아요"],
+    ),
+    "KakaoTalk on an iPhone": (
+        "산악회 님과 카카오톡 대화\n저장한 날짜 : 2023. 5. 2. 오후 9:10\n\n2023년 5월 1일 월요일\n"
+        "2023. 5. 1. 오전 9:10, 이모 : 내일 비 온대요\n2023. 5. 2. 오전 9:11, 이모님이 들어왔습니다.\n"
+        "2023. 5. 2. 오전 9:12, 삼촌 : 네\n",
+        ["내일 비 온대요", "네"],
+    ),
+    "KakaoTalk in English": (
+        "Club KakaoTalk Chats with Kim\nDate Saved : May 2, 2023 at 21:10\n\nMay 1, 2023 at 15:10, Kim : 비 온대요\n"
+        "May 1, 2023 at 15:11, Lee : Photo\nMay 1, 2023 at 15:12, Lee : 네\n",
+        ["비 온대요\n네"],
+    ),
+    "WhatsApp": (
+        "2023. 5. 1. 오후 3:09 - 메시지는 종단간 암호화됩니다.\n2023. 5. 1. 오후 3:10 - 이모: 비 온대요\n"
+        "2023. 5. 1. 오후 3:11 - 삼촌: <미디어 파일 제외됨>\n2023. 5. 1. 오후 3:12 - 삼촌: 네\n"
+        "2023. 5. 1. 오후 3:13 - 이모: 응\n",
+        ["비 온대요\n네\n응"],
+    ),
+    "LINE": (
+        "[LINE] 이모님과의 대화\n저장 일시: 2023/05/02\n\n2023.05.01 월요일\n15:10\t이모\t비 온대요\n",
+        ["비 온대요"],
+    ),
+    "Telegram": (
+        "이모, [01.05.2023 21:10]\n비 온대요\n\n삼촌, [01.05.2023 21:11]\n네\n\n" * 2,
+        ["비 온대요\n네\n" * 2],
+    ),
+    "Discord": (
+        "[01-May-23 09:10 PM] imo\n비 온대요\n\n[01-May-23 09:11 PM] kim\n네\n\n" * 2,
+        ["비 온대요\n네\n" * 2],
+    ),
+    "IRC": ("[21:10:11] <imo> 비 온대요\n[21:10:12] <@kim> 네\n" * 2, ["비 온대요\n네\n" * 2]),
+    "a help desk": (
+        "2023-05-01 21:10:11 상담원: 비 오나요\n2023-05-01 21:10:21 고객: 환불이요\n" * 2,
+        ["비 오나요\n환불이요\n" * 2],
+    ),
+}
+
+ARTICLES = (
+    '<doc id="7" url="https://ko.wikipedia.org/wiki?curid=7" title="바다">\n'
+    "바다\n\n바다는 짜다.\n\n\n물결이 인다.\n\n</doc>\n"
+    '<doc id="8" url="https://ko.wikipedia.org/wiki?curid=8" title="섬 (동음이의)">\n'
+    "섬 (동음이의)\n\n</doc>\n"
+    '<doc id="9" url="https://ko.wikipedia.org/wiki?curid=9" title="&lt;섬&gt;">\n&lt;섬&gt;\n\n섬은 작다.\n</doc>\n'
+)
+
+OTHERS = {
+    "mail": "From kim@example.kr Mon May  1 21:10:11 2023\nReturn-Path: <kim@example.kr>\n\n잘 지내나요.\n",
+    "mail ": "Received: from a\n\tby b\nFrom: kim@example.kr\nTo: lee@example.kr\nSubject: 안부\n\n잘 지내나요.\n",
+    "json": '{\n  "data": [\n    "가"\n  ]\n}\n',
+    "json ": '[{"namespace": "0", "title": "등대", "text": "가"}]',
+    "jsonl": '{"id": "7", "url": "u", "title": "바다", "text": "바다는 짜다."}\n{"id": "8", "text": "섬"}\n',
+    "wikipedia": '<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.11/">\n<page>\n',
+    "html": "<!DOCTYPE html>\n<html><body><pre>\n<sync start=1>\n</pre>",
+}
+
+PROSE = [
+    "행사 안내\n10:30 개회식: 시장 인사\n11:00 강연: 김 교수\n12:00 점심: 식당\n13:00 공연: 밴드\n14:00 폐회: 인사\n",
+    "2023년 5월 1일 오후 3:10, 그가 말했다 : 가자\n그날은 비가 왔다.\n긴 하루였다.\n",
+    "[1] 그는 갔다.\n[2] 그녀는 왔다.\n\n“보아라: 바다다” 하고 그가 말했다.\n",
+    "From 1990 to 2000\n그는 서울에 살았다.\n",
+    "1\n제1장\n2\n제2장\n",
+    "사회자: 시작하겠습니다.\n의원: 네.\n사회자: 다음 안건입니다.\n의원: 네.\n",
+    "{가정} 위에서 말한 대로\n[그림 1] 바다\n",
+]
+
+
+def read(tmp_path: Path, name: str, content: str, file: str = "a.txt") -> list:
+    (tmp_path / file).write_bytes(content.encode())
+    return list(Reader.choose({"name": name, "path": file}).read(tmp_path))
+
+
+def formats() -> dict[str, tuple[str, str]]:
+    chats = {name: ("chat", content) for name, (content, _) in CHATS.items()}
+    subtitles = {name: ("subtitles", content) for name, (content, _) in SUBTITLES.items()}
+    others = {name: (name.strip(), content) for name, content in OTHERS.items()}
+    return {"wikiextractor": ("wikiextractor", ARTICLES), **chats, **subtitles, **others}
+
+
+@pytest.mark.parametrize(("name", "content"), formats().values(), ids=list(formats()))
+def test_a_format_is_recognized_and_no_prose(tmp_path: Path, name: str, content: str) -> None:
+    form = text_format(content)
+    assert form and form.name == name
+    with pytest.raises(UnreadableInput, match=r"(is|are) not text") as refused:
+        read(tmp_path, "text", content)
+    assert refused.value.reason == name
+
+
+@pytest.mark.parametrize("content", PROSE)
+def test_prose_is_no_format(tmp_path: Path, content: str) -> None:
+    assert text_format(content) is None
+    assert "\n".join(document.text for document in read(tmp_path, "text", content)).split() == content.split()
+
+
+@pytest.mark.parametrize(("suffix", "content", "texts"), [(name, *case) for name, case in SUBTITLES.items()])
+@pytest.mark.parametrize("encode", [str.encode, lambda text: text.encode("cp949"), lambda text: text.encode("utf-16")])
+def test_subtitles_are_read_without_numbers_times_and_markup(
+    tmp_path: Path, suffix: str, content: str, texts: dict[str, str], encode: Callable[[str], bytes]
+) -> None:
+    (tmp_path / f"a.{suffix}").write_bytes(encode(content))
+    documents = Reader.choose({"name": "subtitles", "path": f"a.{suffix}"}).read(tmp_path)
+    assert {document.id.partition("#")[2]: document.text for document in documents} == texts
+
+
+@pytest.mark.parametrize(("content", "texts"), CHATS.values(), ids=list(CHATS))
+def test_a_chat_is_read_without_names_and_times(tmp_path: Path, content: str, texts: list[str]) -> None:
+    assert [document.text.strip() for document in read(tmp_path, "chat", content)] == [text.strip() for text in texts]
+
+
+def test_the_table_of_a_chat_is_read_without_names_and_times(tmp_path: Path) -> None:
+    rows = [
+        '2023-05-01 15:10:00,"이모","비 온대요\n우산"',
+        '2023-05-01 15:11:00,"삼촌","사진"',
+        '2023-05-02 09:00:00,"삼촌","네"',
+    ]
+    documents = read(tmp_path, "chat", "\n".join(["\ufeffDate,User,Message", *rows]), "a.csv")
+    assert [document.text for document in documents] == ["비 온대요\n우산", "네"]
+
+
+def test_articles_are_read_without_doc_lines_and_pages_of_a_title_alone(tmp_path: Path) -> None:
+    documents = read(tmp_path, "wikiextractor", ARTICLES, "wiki_00")
+    assert [document.id for document in documents] == ["wiki_00#7", "wiki_00#9"]
+    assert [document.text for document in documents] == ["바다\n바다는 짜다.\n물결이 인다.", "&lt;섬&gt;\n섬은 작다."]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "word"),
+    [
+        ("wikiextractor", "바다는 짜다.\n", "no <doc> line"),
+        ("wikiextractor", ARTICLES.removesuffix("</doc>\n"), "no </doc>"),
+        ("subtitles", "바다는 짜다.\n", "neither SRT"),
+        ("chat", "바다는 짜다.\n", "no chat log"),
+        ("json", OTHERS["jsonl"], "use the reader jsonl"),
+        ("json", ARTICLES, "use the reader wikiextractor"),
+        ("html", ARTICLES, "use the reader wikiextractor"),
+        ("html", SUBTITLES["smi"][0], "use the reader subtitles"),
+    ],
+)
+def test_a_file_of_another_form_is_refused_with_the_way_out(tmp_path: Path, name: str, content: str, word: str) -> None:
+    (tmp_path / "a").write_text(content, encoding="utf-8")
+    options = {"name": name, "path": "a"} | ({"text": "text"} if name == "json" else {})
+    with pytest.raises(UnreadableInput, match=word):
+        list(Reader.choose(options).read(tmp_path))
+
+
+@pytest.mark.parametrize("name", ["wikiextractor", "subtitles"])
+def test_what_is_too_long_is_dropped_and_not_cut(tmp_path: Path, name: str) -> None:
+    content = ARTICLES if name == "wikiextractor" else SUBTITLES["srt"][0]
+    (tmp_path / "a").write_text(content, encoding="utf-8")
+    documents = list(Reader.choose({"name": name, "path": "a", "max_document_bytes": 10}).read(tmp_path))
+    assert documents and all(document.dropped == "too_long" and not document.text for document in documents)
+
+
+def test_check_says_what_each_source_is_read_as(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("바다는 짜다.\n물결이 인다.\n", encoding="utf-8")
+    (tmp_path / "b.json").write_text(
+        '[{"title": "등대", "text": "[[바다]]의 \'\'\'등대\'\'\'\\n== 개요 ==\\n글"}]', encoding="utf-8"
+    )
+    sources = [{"name": "text", "path": "a.txt"}, {"name": "json", "path": "b.json", "text": "*.text"}]
+    problems, taken_for = check_sources(CorpusOptions.model_validate({"sources": sources}), tmp_path)
+    assert not problems and taken_for == [
+        "a.txt is read as text, such as: 바다는 짜다.",
+        "b.json is read as json, such as: [[바다]]의 '''등대''' == 개요 == 글; "
+        "1 of 1 documents have markup of a wiki, which stays in the texts",
+    ]
