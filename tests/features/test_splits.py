@@ -174,22 +174,23 @@ def test_training_texts_that_stand_in_the_test_set_are_counted_and_a_test_file_o
     kind: Any,
     tmp_path: Path,
 ) -> None:
+    suffix = "tsv" if kind == "ner" else "jsonl"
     train = [f"글 {i}번" for i in range(60)]
     for name, texts in {
         "train": train, "half": ["글  0번", "글1번 ", "다른 하나", "다른 둘"],
         "most": ["글 0번", "글 0번", "다른 글"], "all": train,
     }.items():  # fmt: skip
-        (tmp_path / f"{name}.jsonl").write_text(texts_of(kind, texts), encoding="utf-8")
-    split = {"train": ["train.jsonl", "train.jsonl"], "dev_share": 0.2}
-    _, splits, counts = prepare(options(kind, test="half.jsonl", **split), tmp_path)
+        (tmp_path / f"{name}.{suffix}").write_text(texts_of(kind, texts), encoding="utf-8")
+    split = {"train": [f"train.{suffix}", f"train.{suffix}"], "dev_share": 0.2}
+    _, splits, counts = prepare(options(kind, test=f"half.{suffix}", **split), tmp_path)
     assert counts == {"train_examples_read": 120, "train_examples_in_test": 4}, kind
     assert len(splits["train"]) + len(splits["dev"]) == 120, "nothing is dropped"
     with pytest.raises(
-        UserError, match=r"2 of the 3 examples of the test file most\.jsonl .*train\.jsonl.*give a test file"
+        UserError, match=rf"2 of the 3 examples of the test file most\.{suffix} .*train\.{suffix}.*give a test file"
     ):
-        prepare(options(kind, test="most.jsonl", **split), tmp_path)
+        prepare(options(kind, test=f"most.{suffix}", **split), tmp_path)
     with pytest.raises(UserError, match="60 of the 60 examples"):
-        prepare(options(kind, test="all.jsonl", **split), tmp_path)
+        prepare(options(kind, test=f"all.{suffix}", **split), tmp_path)
     assert prepare(options(kind, **split), tmp_path)[2] == {"train_examples_read": 120}, kind
 
 
