@@ -12,9 +12,16 @@ from kobert_pipeline.morphemes.segmenter import Segmenter
 from kobert_pipeline.morphemes.settings import VOCABULARY_FILE
 from kobert_pipeline.tokenizer.loading import load_tokenizer
 from kobert_pipeline.training.hf_config import with_model_type
-from kobert_pipeline.training.weight_files import INDEX, WEIGHTS, listed_parts, weight_files
+from kobert_pipeline.training.weight_files import (
+    FILES,
+    INDEX_SUFFIX,
+    WEIGHTS,
+    lack_of_weights,
+    listed_parts,
+    weight_files,
+)
 
-CONFIG, PICKLED_WEIGHTS = "config.json", "pytorch_model.bin"
+CONFIG = "config.json"
 TOKENIZER_CONFIG = "tokenizer_config.json"
 VOCABULARIES = (
     "morphemes.json", "tokenizer.json", "vocab.txt", "vocab.json", "spiece.model", "sentencepiece.bpe.model",
@@ -77,7 +84,7 @@ def fetch(repo: str, revision: str | None, weights: str = WEIGHTS) -> Path:
     small = [CONFIG, "training_manifest.json", *TOKENIZER_FILES]
     try:
         folder = Path(snapshot_download(repo, revision=revision, allow_patterns=small))
-        _fetch_weights(repo, folder, (WEIGHTS, INDEX, PICKLED_WEIGHTS) if weights == WEIGHTS else (weights,))
+        _fetch_weights(repo, folder, FILES if weights == WEIGHTS else (weights,))
     except (HTTPError, OSError, ValueError, RuntimeError) as error:
         reason = " ".join(str(error).split())[:200] or type(error).__name__
         at = f" at revision {revision}" if revision else ""
@@ -100,7 +107,7 @@ def _fetch_weights(repo: str, folder: Path, names: tuple[str, ...]) -> None:
             raise
         except EntryNotFoundError:
             continue
-        for part in listed_parts(folder) if name == INDEX else ():
+        for part in listed_parts(folder, name) if name.endswith(INDEX_SUFFIX) else ():
             _fetch_file(repo, folder, part)
         return
 
@@ -182,11 +189,10 @@ def lacks_of_tokenizer(folder: Path) -> list[str]:
 def checkpoint_files(folder: Path) -> list[Path]:
     """The files in `folder` that make a checkpoint. Raises UserError where the config, the weights or the tokenizer is
     missing."""
-    pickled = [PICKLED_WEIGHTS] if (folder / PICKLED_WEIGHTS).is_file() else []
-    weights = weight_files(folder) or pickled
+    weights = weight_files(folder)
     tokenizer = [name for name in TOKENIZER_FILES if (folder / name).is_file()]
     lacking = [CONFIG] if not (folder / CONFIG).is_file() else []
-    lacking += [f"{WEIGHTS} (or {PICKLED_WEIGHTS})"] if not weights else []
+    lacking += [lack_of_weights(folder)] if not weights else []
     lacking += lacks_of_tokenizer(folder)
     if lacking:
         raise UserError(f"checkpoint: {folder} lacks {', '.join(lacking)}; give the folder of a whole checkpoint")

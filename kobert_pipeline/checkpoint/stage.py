@@ -5,13 +5,11 @@ of the Hub and of the user's folder, and its manifest records every file's SHA-2
 ways has one form in it, so that no later stage has to know them: the weights' type and names, the config's model type.
 """
 
-import re
 from pathlib import Path
 from typing import Any
 
 from kobert_pipeline.checkpoint.source import (
     CONFIG,
-    PICKLED_WEIGHTS,
     TOKENIZER_FILES,
     base_model_of,
     checkpoint_files,
@@ -28,7 +26,7 @@ from kobert_pipeline.progress import report
 from kobert_pipeline.tokenizer.loading import is_morpheme_tokenizer, vocabulary_in
 from kobert_pipeline.tokenizer.plain import PLAIN, PLAIN_FILES, save_plain
 from kobert_pipeline.training.hf_config import with_model_type
-from kobert_pipeline.training.weight_files import INDEX, WEIGHTS, weight_files
+from kobert_pipeline.training.weight_files import WEIGHTS, read_weights
 
 VERSION = 2
 MODEL, TOKENIZER = "model", "tokenizer"
@@ -39,10 +37,6 @@ WRITES = (
 """Patterns of every file that the stage writes to its folder."""
 SPARE = ("pooler.",)
 """Weights that a checkpoint may lack: heads that do not use them are fine, and the others train them from scratch."""
-TENSORFLOW_NAMES = {"gamma": "weight", "beta": "bias"}
-"""{TensorFlow's name of a weight of a normalization layer: PyTorch's}. Google's BERTs on the Hub have the former;
-`transformers` reads both, but saves a model with the names that it was loaded with."""
-NORMALIZATION = re.compile(rf"(norm\w*\.)({'|'.join(TENSORFLOW_NAMES)})$", re.IGNORECASE)
 
 
 def raw_files(name: str) -> list[Path]:
@@ -68,8 +62,8 @@ def run(name: str, out: Path) -> dict[str, Any]:
         (out / part).mkdir(parents=True, exist_ok=True)
     config = canonical_config(folder / CONFIG)
     write_json(out / MODEL / CONFIG, config)
-    write_weights(folder, out / MODEL / WEIGHTS)
     try:
+        write_weights(folder, out / MODEL)
         tokenizer = load_checkpoint_tokenizer(folder)
         parameters = count_parameters(out / MODEL)
     except UserError:
@@ -103,37 +97,19 @@ def canonical_config(path: Path) -> dict[str, Any]:
     return {key: value for key, value in config.items() if key != "torch_dtype"} | {"dtype": "float32"}
 
 
-def canonical_name(name: str) -> str:
-    """PyTorch's name of a tensor: ...LayerNorm.gamma -> ...LayerNorm.weight."""
-    return NORMALIZATION.sub(lambda match: match[1] + TENSORFLOW_NAMES[match[2].lower()], name)
-
-
-def write_weights(folder: Path, out: Path) -> None:
-    """Write the weights of one file, of several parts, or pickled ones, of which only tensors are read and nothing is
-    executed, in float32 and with canonical names."""
-    names = weight_files(folder) or [PICKLED_WEIGHTS]
+def write_weights(folder: Path, model: Path) -> None:
+    """Write the weights in `folder`, as `read_weights` gives them, to the folder `model`, which has their config."""
     import torch
-    from safetensors.torch import load_file, save_file
+    import transformers
+    from safetensors.torch import save_file
 
-    tensors: dict[str, Any] = {}
-    try:
-        for name in names:
-            if name == PICKLED_WEIGHTS:
-                tensors = torch.load(folder / name, map_location="cpu", weights_only=True)
-            elif name != INDEX:
-                tensors |= load_file(folder / name)
-        # memory of its own for each tensor: safetensors refuses tensors that share it, as tied ones do
-        copies = {
-            canonical_name(name): (tensor.float() if tensor.is_floating_point() else tensor).contiguous().clone()
-            for name, tensor in tensors.items()
-        }
-        save_file(copies, out, {"format": "pt"})
-    except Exception as error:  # pickle's, zipfile's, safetensors' and torch's own errors
-        reason = " ".join(str(error).split())[:200] or type(error).__name__
-        raise UserError(
-            f"checkpoint: {folder / name} does not hold weights alone, or is damaged ({reason}); only "
-            "tensors are read, so give a checkpoint with model.safetensors"
-        ) from None
+    with torch.device("meta"):  # names only, no memory for the weights
+        encoder = transformers.AutoModel.from_config(
+            transformers.AutoConfig.from_pretrained(model, trust_remote_code=False)
+        )
+    # memory of its own for each tensor: safetensors refuses tensors that share it, as tied ones do
+    tensors = {name: tensor.contiguous().clone() for name, tensor in read_weights(folder, encoder).items()}
+    save_file(tensors, model / WEIGHTS, {"format": "pt"})
 
 
 def count_parameters(model: Path) -> int:

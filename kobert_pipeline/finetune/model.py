@@ -30,6 +30,7 @@ from kobert_pipeline.progress import track
 from kobert_pipeline.questions.exact_match import TYPES
 from kobert_pipeline.tokenizer.special_tokens import PAD_ID
 from kobert_pipeline.training.hf_config import fine_tuned_for, model_class
+from kobert_pipeline.training.weight_files import load_pretrained
 
 if TYPE_CHECKING:
     from kobert_pipeline.finetune.plan import FinetunePlan
@@ -168,15 +169,11 @@ def load(folder: Path) -> Any:
     no model class of `transformers`, or where weights are missing, which `transformers` would initialise at random."""
     if (folder / CONFIG).is_file():
         return FeatureBasedModel.from_pretrained(folder).eval()
-    found = model_class(read_json(folder / "config.json"), folder / "config.json")
-    model, loading = found.from_pretrained(
-        folder, trust_remote_code=False, use_safetensors=True, dtype=torch.float32, output_loading_info=True
-    )
+    auto = model_class(read_json(folder / "config.json"), folder / "config.json")
+    model, loading = load_pretrained(auto, folder)
     # nothing here reads the pooler of an encoder without a head, and sentence-transformers may leave it out
     if missing := sorted(key for key in loading["missing_keys"] if not key.startswith("pooler.")):
-        raise UserError(
-            f"{folder}: model.safetensors lacks weights of a {found.__name__}: {', '.join(missing[:3])}; copy it again"
-        )
+        raise UserError(f"{folder} lacks weights of a {auto.__name__}: {', '.join(missing[:3])}; copy it again")
     name_padding(model.config)
     return model.eval()
 

@@ -19,7 +19,7 @@ from kobert_pipeline.runs.manifest import is_finished, verify
 from kobert_pipeline.tokenizer import tokenizers_only
 from kobert_pipeline.tokenizer.loading import is_morpheme_tokenizer
 from kobert_pipeline.training.hf_config import inference_length
-from kobert_pipeline.training.weight_files import ONNX, ONNX_INT8, WEIGHTS, weight_files
+from kobert_pipeline.training.weight_files import ONNX, ONNX_INT8, WEIGHTS, lack_of_weights, weight_files
 
 MODEL_FILES = ("config.json", WEIGHTS)
 AUTO, TORCH, BY_ONNX = "auto", "torch", "onnx"
@@ -106,10 +106,10 @@ def load_tokenizer(folder: Path, with_transformers: bool = True) -> Any:
 
 
 def refuse_incomplete(folder: Path, required: tuple[str, ...] = MODEL_FILES, with_tokenizer: bool = True) -> None:
-    """Raise UserError unless `folder` has the required files (weights also in parts), `with_tokenizer` also those of a
-    tokenizer, and, where it has a manifest, they are unchanged."""
-    present = [WEIGHTS] if weight_files(folder) else []
-    missing = [name for name in required if name not in present and not (folder / name).is_file()]
+    """Raise UserError unless `folder` has the required files (weights also in parts, or pickled), `with_tokenizer` also
+    those of a tokenizer, and, where it has a manifest, they are unchanged."""
+    missing = [name for name in required if name != WEIGHTS and not (folder / name).is_file()]
+    missing += [lack_of_weights(folder)] if WEIGHTS in required and not weight_files(folder) else []
     lacking = lacks_of_tokenizer(folder) if with_tokenizer else []
     if missing or lacking:
         # a folder that lacks nothing else is that of a run's model

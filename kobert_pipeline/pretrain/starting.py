@@ -14,7 +14,7 @@ from kobert_pipeline.morphemes.morpheme_tokenizer import VOCABULARY_FILE
 from kobert_pipeline.morphemes.raw_text_backend import read_morpheme_backend
 from kobert_pipeline.tokenizer.growing import origins
 from kobert_pipeline.tokenizer.special_tokens import SPECIAL_TOKENS, UNK_ID
-from kobert_pipeline.training.weight_files import WEIGHTS, weight_files
+from kobert_pipeline.training.weight_files import WEIGHTS, load_pretrained, weight_files
 
 CONFIG, PLAIN_VOCABULARY = "config.json", "tokenizer.json"
 SIZES = ("num_hidden_layers", "hidden_size", "num_attention_heads", "intermediate_size", "max_position_embeddings")
@@ -90,13 +90,8 @@ def start_from(model: Any, base: Path, tokenizer: Path) -> dict[str, int]:
 def _base_weights(kind: Any, base: Path) -> tuple[dict[str, Any], list[str]]:
     """The weights of `base` for the model class `kind` by name, and the names of those that it lacks, which are random.
     Raises UserError where it cannot be loaded."""
-    import torch
-
     try:
-        # safe with a folder from elsewhere: neither code (auto_map) nor pickles are loaded
-        loaded, loading_info = kind.from_pretrained(
-            base, dtype=torch.float32, output_loading_info=True, use_safetensors=True, trust_remote_code=False
-        )
+        loaded, loading_info = load_pretrained(kind, base)
     except Exception as error:  # transformers raises many types for damaged folders
         raise UserError(
             f"pretrain.base: {base} cannot be loaded ({' '.join(str(error).split()):.300}); fetch it again"

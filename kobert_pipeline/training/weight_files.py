@@ -1,46 +1,158 @@
-"""The files that hold a model's weights in the format of `transformers`: one, or an index and the parts that it
-lists. Beside them the folder may hold the same model for ONNX Runtime."""
+"""The files that hold a model's weights in the format of `transformers`, one or an index and the parts that it lists,
+and the one way to read them. Beside them the folder may hold the same model for ONNX Runtime.
+
+Whatever tool stored the weights, they are read in one form: float32, with PyTorch's names, without those of wrappers.
+"""
 
 import re
+from collections.abc import Collection, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import read_json
 
-WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
-PART = re.compile(r"[\w.-]+\.safetensors")
+if TYPE_CHECKING:
+    from torch import Tensor
+
+WEIGHTS, PICKLED_WEIGHTS = "model.safetensors", "pytorch_model.bin"
+INDEX = f"{WEIGHTS}.index.json"
+FILES = (WEIGHTS, INDEX, PICKLED_WEIGHTS, f"{PICKLED_WEIGHTS}.index.json")
+"""What a folder with weights has one of; the first that it has is read."""
+INDEX_SUFFIX = ".index.json"
+PART = re.compile(r"[\w.-]+")
 """A part's name, which leads to no other folder."""
+TRAINING_STATES = ("*.ckpt", "*.pt", "*.pth")
+"""What other tools call files that may hold weights."""
+UNSAFE = re.compile(r"GLOBAL ([\w.]+)")
+"""What torch calls the class of an object that is not a tensor, in an error's text."""
 ONNX, ONNX_INT8 = "onnx/model.onnx", "onnx/model_quantized.onnx"
 """The model for ONNX Runtime in float32 and in int8, under the names that are usual on the Hub."""
 HIDDEN_STATES = "last_hidden_state"
 """The output of these files from which the vectors of texts are made."""
+TENSORFLOW_NAMES = {"gamma": "weight", "beta": "bias"}
+"""{TensorFlow's name of a weight of a normalization layer: PyTorch's}. Google's BERTs on the Hub have the former;
+`transformers` reads both, but saves a model with the names that it was loaded with."""
+NORMALIZATION = re.compile(rf"(norm\w*\.)({'|'.join(TENSORFLOW_NAMES)})$", re.IGNORECASE)
+COMPILED = re.compile(r"(?:(?<=\.)|^)_(orig_mod|fsdp_wrapped_module|checkpoint_wrapped_module|forward_module)\.")
+"""What torch.compile, FSDP and Fabric put into names, wherever in the model they wrap a module."""
 
 
 def weight_files(folder: Path) -> list[str]:
-    """The names of the files in `folder` that hold its weights: `WEIGHTS`, or else `INDEX` and the parts that it lists;
-    none where there is neither. Raises UserError where a part is missing."""
-    if (folder / WEIGHTS).is_file():
-        return [WEIGHTS]
-    if not (folder / INDEX).is_file():
-        return []
-    parts = listed_parts(folder)
-    if missing := [name for name in parts if not (folder / name).is_file()]:
+    """The names of the files in `folder` that hold its weights: one, or an index and the parts that it lists; none
+    where there is neither. Raises UserError where a part is missing."""
+    name = next((name for name in FILES if (folder / name).is_file()), None)
+    if name is None or not name.endswith(INDEX_SUFFIX):
+        return [name] if name else []
+    parts = listed_parts(folder, name)
+    if missing := [part for part in parts if not (folder / part).is_file()]:
         raise UserError(
-            f"{folder} lacks {', '.join(missing[:3])}, {len(missing)} of the {len(parts)} parts that {INDEX} lists; "
+            f"{folder} lacks {', '.join(missing[:3])}, {len(missing)} of the {len(parts)} parts that {name} lists; "
             "copy it again"
         )
-    return [INDEX, *parts]
+    return [name, *parts]
 
 
-def listed_parts(folder: Path) -> list[str]:
-    """The names of the parts that the index in `folder` lists. Raises UserError where it lists none, or a file
+def listed_parts(folder: Path, name: str) -> list[str]:
+    """The names of the parts that the index `name` in `folder` lists. Raises UserError where it lists none, or a file
     elsewhere."""
-    index = read_json(folder / INDEX)
+    index = read_json(folder / name)
     by_tensor = index.get("weight_map") if isinstance(index, dict) else None
-    names = list(by_tensor.values()) if isinstance(by_tensor, dict) else []
-    if not names or not all(isinstance(name, str) and PART.fullmatch(name) for name in names):
+    parts = list(by_tensor.values()) if isinstance(by_tensor, dict) else []
+    suffix = Path(name.removesuffix(INDEX_SUFFIX)).suffix
+    if not parts or not all(isinstance(part, str) and PART.fullmatch(part) and part.endswith(suffix) for part in parts):
         raise UserError(
-            f"{folder / INDEX} is not an index of weights (its weight_map must name a file ending in .safetensors in "
-            "the same folder for each tensor); copy the checkpoint again"
+            f"{folder / name} is not an index of weights (its weight_map must name a file ending in {suffix} in the "
+            "same folder for each tensor); copy the checkpoint again"
         )
-    return sorted(set(names))
+    return sorted(set(parts))
+
+
+def lack_of_weights(folder: Path) -> str:
+    """The name of the file that `folder`, which has no weights, lacks, and what else in it may hold them."""
+    states = sorted(path.name for pattern in TRAINING_STATES for path in folder.glob(pattern))
+    other = f"; if {states[0]} holds them, call it {PICKLED_WEIGHTS}" if states else ""
+    return f"{WEIGHTS} (or {PICKLED_WEIGHTS}{other})"
+
+
+def read_weights(folder: Path, encoder: Any) -> "dict[str, Tensor]":
+    """The tensors of a checkpoint by name: in float32, with PyTorch's names, and without the prefix of a wrapper such
+    as DistributedDataParallel or a LightningModule. `encoder` is the model below the head, whose names decide what is a
+    prefix; its weights are not read, so it may be on the device `meta`.
+
+    Of pickled files only tensors are read, and nothing in them is executed. Raises UserError for files that hold
+    anything else, or are damaged.
+    """
+    tensors: dict[str, Tensor] = {}
+    for name in weight_files(folder):
+        if not name.endswith(INDEX_SUFFIX):
+            tensors |= _read_file(folder / name)
+    names = {name: canonical_name(name) for name in tensors}
+    prefix = wrapper_prefix(names.values(), encoder)
+    return {
+        names[name].removeprefix(prefix): tensor.float() if tensor.is_floating_point() else tensor
+        for name, tensor in tensors.items()
+    }
+
+
+def load_pretrained(model_class: Any, folder: Path) -> tuple[Any, dict[str, Any]]:
+    """A model of a class of `transformers` with the config and the weights in `folder`, in float32, and the names of
+    weights that were missing or not used. Code in the folder is never run. Raises what `transformers` raises."""
+    import torch
+
+    config = model_class.config_class.from_pretrained(folder)
+    with torch.device("meta"):  # names only, no memory for the weights
+        encoder = model_class(config).base_model
+    model, loading_info = model_class.from_pretrained(
+        None, config=config, state_dict=read_weights(folder, encoder), dtype=torch.float32, output_loading_info=True
+    )
+    model.name_or_path = config.name_or_path = str(folder)
+    return model, loading_info
+
+
+def _read_file(path: Path) -> "dict[str, Tensor]":
+    """The tensors of one file. Those of a pickled training state are below one of its keys."""
+    import torch
+    from safetensors.torch import load_file
+
+    try:
+        if path.suffix == ".safetensors":
+            return load_file(path)
+        state = torch.load(path, map_location="cpu", weights_only=True)
+        if tensors := _tensors_of(state):
+            return tensors
+        # {"epoch": 3, "state_dict": {...}, "optimizer_states": [...]}
+        items = state.items() if isinstance(state, Mapping) else ()
+        inner = {str(key): tensors for key, value in items if (tensors := _tensors_of(value))}
+        if len(inner) != 1:
+            raise ValueError(f"tensors by their names are under {', '.join(inner)[:80] or 'none'} of its keys")
+        return next(iter(inner.values()))
+    except Exception as error:  # pickle's, zipfile's, safetensors' and torch's own errors
+        reason = " ".join(str(error).split()) or type(error).__name__
+        if other := UNSAFE.search(reason):  # torch's own text advises to trust the file
+            reason = f"it holds a {other[1]}"
+        raise UserError(
+            f"{path} does not hold weights alone, or is damaged ({reason:.200}); only tensors are read, so give a "
+            f"checkpoint with {WEIGHTS}, or save the model's state_dict() alone as {PICKLED_WEIGHTS}"
+        ) from None
+
+
+def _tensors_of(state: Any) -> "dict[str, Tensor]":
+    import torch
+
+    items = state.items() if isinstance(state, Mapping) else ()
+    return {name: value for name, value in items if isinstance(name, str) and isinstance(value, torch.Tensor)}
+
+
+def canonical_name(name: str) -> str:
+    """PyTorch's name of a tensor: ...LayerNorm.gamma -> ...LayerNorm.weight."""
+    return NORMALIZATION.sub(lambda match: match[1] + TENSORFLOW_NAMES[match[2].lower()], COMPILED.sub("", name))
+
+
+def wrapper_prefix(names: Collection[str], encoder: Any) -> str:
+    """What is before the names of a model in `names`: "module." in module.bert.embeddings...; "" for nothing, and where
+    several parts have the names of the encoder."""
+    # the longest name is that of a weight deep inside, which nothing else is called
+    longest = max(encoder.state_dict(), key=len, default="")
+    places = [name.removesuffix(longest) for name in names if f".{name}".endswith(f".{longest}")]
+    return places[0].removesuffix(f"{encoder.base_model_prefix}.") if len(places) == 1 else ""

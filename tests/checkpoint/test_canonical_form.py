@@ -1,6 +1,7 @@
 """However another tool stored a checkpoint, the run's copy of it has one form: float32, PyTorch's names of weights, and
 a model type. So it is trained in float32 and published."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,10 +19,11 @@ from kobert_pipeline.files import read_json, write_json
 from kobert_pipeline.finetune.feature_based import FeatureBasedModel
 from kobert_pipeline.finetune.model import build
 from kobert_pipeline.finetune.plan import FinetunePlan
+from kobert_pipeline.inference.loading import load_model
 from kobert_pipeline.pipeline.disk_space import weights_of
 from kobert_pipeline.publish.consistency import refuse_other_shapes
 from kobert_pipeline.tokenizer.loading import load_tokenizer
-from kobert_pipeline.training.weight_files import WEIGHTS, weight_files
+from kobert_pipeline.training.weight_files import PICKLED_WEIGHTS, WEIGHTS, canonical_name, weight_files
 
 HALF = [torch.float16, torch.bfloat16]
 
@@ -30,13 +32,13 @@ def store_as(folder: Path, dtype: torch.dtype, **options: Any) -> Path:
     """The checkpoint in `folder` with its weights, and what its config says of them, in `dtype`."""
     auto = read_json(folder / "config.json")["architectures"][0]
     model = getattr(transformers, auto).from_pretrained(folder).to(dtype)
-    (folder / "pytorch_model.bin").unlink(missing_ok=True)
+    (folder / PICKLED_WEIGHTS).unlink(missing_ok=True)
     model.save_pretrained(folder, **options)
     return folder
 
 
 def pickle_weights(folder: Path) -> Path:
-    torch.save(load_file(folder / WEIGHTS), folder / "pytorch_model.bin")
+    torch.save(load_file(folder / WEIGHTS), folder / PICKLED_WEIGHTS)
     (folder / WEIGHTS).unlink()
     return folder
 
@@ -64,7 +66,7 @@ STORED = {
 
 def stored_tensors(folder: Path) -> dict[str, torch.Tensor]:
     names = [name for name in weight_files(folder) if name.endswith(".safetensors")]
-    parts = [load_file(folder / name) for name in names] or [torch.load(folder / "pytorch_model.bin")]
+    parts = [load_file(folder / name) for name in names] or [torch.load(folder / PICKLED_WEIGHTS)]
     return {name: tensor for part in parts for name, tensor in part.items()}
 
 
@@ -155,7 +157,100 @@ def test_weights_with_the_names_of_tensorflow_are_trained_and_published(pickled:
     ],
 )
 def test_only_normalization_layers_are_renamed(name: str, canonical: str) -> None:
-    assert stage.canonical_name(name) == canonical
+    assert canonical_name(name) == canonical
+
+
+Tensors = dict[str, torch.Tensor]
+
+
+def pickled(wrap: Callable[[Tensors], Any]) -> Callable[[Path, Tensors], None]:
+    return lambda folder, tensors: torch.save(wrap(tensors), folder / PICKLED_WEIGHTS)
+
+
+def prefixed(prefix: str) -> Callable[[Tensors], Tensors]:
+    return lambda tensors: {prefix + name: tensor.clone() for name, tensor in tensors.items()}
+
+
+def in_parts(folder: Path, tensors: Tensors) -> None:
+    names = list(tensors)
+    parts = {f"pytorch_model-0000{n}-of-00003.bin": names[n - 1 :: 3] for n in (1, 2, 3)}
+    for part, of_part in parts.items():
+        torch.save({name: tensors[name] for name in of_part}, folder / part)
+    weight_map = {name: part for part, of_part in parts.items() for name in of_part}
+    write_json(folder / f"{PICKLED_WEIGHTS}.index.json", {"metadata": {}, "weight_map": weight_map})
+
+
+WRAPPED: dict[str, Callable[[Path, Tensors], None]] = {
+    "pickled": pickled(dict),
+    "pickled-parts": in_parts,
+    "pickled-parameters": pickled(lambda tensors: {name: torch.nn.Parameter(t) for name, t in tensors.items()}),
+    "DistributedDataParallel": pickled(prefixed("module.")),
+    "compiled": lambda folder, tensors: save_file(prefixed("_orig_mod.")(tensors), folder / WEIGHTS, {"format": "pt"}),
+    "compiled-layer": pickled(
+        lambda tensors: {name.replace(".0.", ".0._orig_mod."): tensor for name, tensor in tensors.items()}
+    ),
+    "Lightning": pickled(
+        lambda tensors: {
+            "epoch": 3, "state_dict": prefixed("net.")(tensors) | {"loss.weight": torch.ones(2)},
+            "optimizer_states": [{"state": {0: {"step": torch.ones(1)}}}],
+        }
+    ),
+    "training-script": pickled(lambda tensors: {"model_state_dict": prefixed("module.")(tensors), "loss": 0.5}),
+}  # fmt: skip
+"""{who stored the weights: how}"""
+
+
+@pytest.mark.parametrize("layout", ["kcbert", "kpfbert", "modernbert", "xlm-roberta"])
+@pytest.mark.parametrize("stored", WRAPPED)
+def test_weights_are_read_alike_however_they_were_stored(stored: str, layout: str, tmp_path: Path) -> None:
+    folder = made(layout, tmp_path)
+    expected, tensors = load_model(folder).state_dict(), stored_tensors(folder)
+    for name in weight_files(folder):
+        (folder / name).unlink()
+    WRAPPED[stored](folder, tensors)
+    loaded = load_model(folder).state_dict()
+    assert loaded.keys() == expected.keys()
+    assert all(torch.equal(loaded[name], tensor) for name, tensor in expected.items())
+    stage.run(str(folder), tmp_path / "out")
+    copy = load_file(tmp_path / "out" / "model" / WEIGHTS)
+    assert copy.keys() - {"loss.weight"} == tensors.keys()
+    assert all(torch.equal(copy[name], tensor) for name, tensor in tensors.items())
+
+
+def test_two_encoders_in_one_file_are_not_taken_for_one(tmp_path: Path) -> None:
+    folder = made("kcbert", tmp_path)
+    tensors = stored_tensors(folder)
+    pickled(lambda tensors: prefixed("query.")(tensors) | prefixed("passage.")(tensors))(folder, tensors)
+    with pytest.raises(UserError, match="lacks weights of a BertForMaskedLM"):
+        load_model(folder)
+    with pytest.raises(UserError, match=r"the weights lack .* tensors of a BertModel"):
+        stage.run(str(folder), tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("state", "reason"),
+    [
+        ({"state_dict": {}, "epoch": 3}, "names are under none of its keys"),
+        ({"student": {"a": torch.ones(1)}, "teacher": {"a": torch.ones(1)}}, "under student, teacher of its keys"),
+        ({"state_dict": {"a": torch.ones(1)}, "hyper_parameters": Path("data")}, "it holds a pathlib."),
+        (torch.nn.Linear(1, 1), "it holds a torch.nn.modules.linear.Linear"),
+        ([torch.ones(1)], "under none of its keys"),
+    ],
+)
+def test_what_is_not_one_state_of_tensors_is_refused(state: Any, reason: str, tmp_path: Path, kobert: Callable) -> None:
+    folder = made("kcbert", tmp_path)
+    torch.save(state, folder / PICKLED_WEIGHTS)
+    complaint = kobert("predict", folder, "[MASK]").complaint
+    assert reason in complaint and "save the model's state_dict() alone as pytorch_model.bin" in complaint
+
+
+def test_a_training_state_beside_the_config_is_named(tmp_path: Path, kobert: Callable) -> None:
+    folder = made("kcbert", tmp_path)
+    (folder / PICKLED_WEIGHTS).rename(folder / "epoch=3.ckpt")
+    way = "lacks model.safetensors (or pytorch_model.bin; if epoch=3.ckpt holds them, call it pytorch_model.bin)"
+    with pytest.raises(UserError, match=re.escape(way)):
+        stage.run(str(folder), tmp_path / "out")
+    assert "if epoch=3.ckpt holds them" in kobert("predict", folder, "[MASK]").complaint
 
 
 @pytest.mark.parametrize("layout", ["kcbert", "klue-roberta", "koelectra-v3", "xlm-roberta"])
