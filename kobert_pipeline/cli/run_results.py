@@ -108,9 +108,10 @@ def result_of(counts: dict[str, Any], options: Mapping[str, Any] = MappingProxyT
         parts.append(label_counts(counts["train_labels"]))
     if "vocab_size" in counts:
         parts.append(f"{counts['vocab_size']:,} tokens in the vocabulary")
-    if "unknown_rate" in counts:
-        missing = ": characters are missing from it" if counts["unknown_rate"] > HIGH_UNKNOWN_RATE else ""
-        parts.append(f"unknown rate {counts['unknown_rate']:.2%}{missing}")
+    if (rate := counts.get("unknown_rate", counts.get("train_unknown_rate"))) is not None:
+        # of a tokenizer's own corpus it is low, unless the vocabulary was made for too few characters
+        missing = "unknown_rate" in counts and rate > HIGH_UNKNOWN_RATE
+        parts.append(f"unknown rate {rate:.2%}{': characters are missing from it' * missing}")
     if counts.get("train_truncated", 0) > TRUNCATED_SHARE * counts.get("train_examples", 0):
         parts.append(f"{counts['train_truncated'] / counts['train_examples']:.0%} of them truncated to max_length")
     if "held_out_after" in counts:

@@ -1,5 +1,6 @@
 """Task files + tokenizer -> the features of train, dev and test sets."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from kobert_pipeline.questions.corpus_pairs import make_pairs
 from kobert_pipeline.questions.generate import generate_questions
 from kobert_pipeline.tokenizer.plain import PLAIN
 
-VERSION = 3
+VERSION = 4
 WRITES = (
     "task.json",
     *(f"{split}/{kind}" for split in SPLITS for kind in ("*.npy", "examples.jsonl")),
@@ -30,6 +31,7 @@ def run(
     """Write `train/`, `dev/` and `test/` to `out`; return the counts. `corpus` is the folder of the documents, for
     options that need it."""
     from kobert_pipeline.tokenizer.loading import load_tokenizer
+    from kobert_pipeline.tokenizer.unknown import SAMPLE, count_unknown, judge_rate, rate, unknown_words
 
     report("reading")
     # with the labels of the training files filled in, which task.json then passes on to fine-tuning
@@ -50,7 +52,12 @@ def run(
             counts["train_examples_plain"] = len(parts[-1][0])
         features = featurize(options, parts, name)
         features.save(out / name)
-        sizes = {"examples": len(examples), "windows": len(features), "tokens": len(features.arrays["input_ids"])}
+        sizes: dict[str, Any] = {"examples": len(examples), "windows": len(features)}
+        sizes["tokens"] = len(features.arrays["input_ids"])
+        sizes["unknown_rate"] = rate(*count_unknown(features.arrays["input_ids"], loaded))
+        texts = (options.task.content(example) for example in examples[:SAMPLE])
+        words = partial(unknown_words, texts, loaded)
+        judge_rate(f"features: the {name} split", sizes["unknown_rate"], loaded.backend_tokenizer, words)
         if labels := options.task.label_counts(examples):
             counts[f"{name}_labels"] = labels
         sizes["truncated"] = options.task.truncated(features, loaded, options.max_length)

@@ -276,6 +276,8 @@ def card_counts(manifests: dict[str, Manifest], config: dict[str, Any]) -> dict[
         numbers["parameters of the encoder"] = f"{begun['parameters']:,}"
         if "commit" in begun:
             numbers["commit of the checkpoint"] = begun["commit"]
+    if "shards" in manifests:
+        numbers |= unknown_rate("pretraining", manifests["shards"]["counts"])
     if "pretrain" in manifests:
         trained = manifests["pretrain"]["counts"]
         losses = [f"{trained[f'held_out_{when}']['loss']:.3f}" for when in ("before", "after")]
@@ -293,7 +295,7 @@ def example_counts(source: str, related: dict[str, Manifest]) -> dict[str, str]:
     """How much the fine-tuning `source` learned from and was measured on, by label: the sizes of train, dev and test,
     the parts of train that were made in another way than the rest, and the texts that its teachers labelled."""
     features = (content for stage, content in related.items() if stage.startswith("features/"))
-    counts: dict[str, int] = next((content["counts"] for content in features), {})
+    counts: dict[str, Any] = next((content["counts"] for content in features), {})
     labelled = related.get(f"finetune/{source}/{finetune_stage.SOFT_LABELS_FOLDER}", {"counts": {}})["counts"]
     names = {"train": "train", "dev": "dev (to choose the model)", "test": "the final evaluation"}
     sizes = {f"examples in {names[split]}": counts.get(f"{split}_examples") for split in SPLITS}
@@ -302,7 +304,15 @@ def example_counts(source: str, related: dict[str, Manifest]) -> dict[str, str]:
     sizes["of dev, made from the corpus"] = counts.get("dev_examples_synthetic")
     sizes["of train, tokenized as in plain/"] = counts.get("train_examples_plain")
     sizes["unlabelled texts with pseudo-labels (soft labels of its teachers)"] = labelled.get("texts")
-    return {label: f"{size:,}" for label, size in sizes.items() if size is not None}
+    rows = {label: f"{size:,}" for label, size in sizes.items() if size is not None}
+    return rows | unknown_rate("the training examples", counts)
+
+
+def unknown_rate(texts: str, counts: dict[str, Any]) -> dict[str, str]:
+    """The share of the tokens of training texts that the vocabulary lacks, as a row of the card, from the counts of a
+    stage; none of runs of earlier versions."""
+    share = counts.get("train_unknown_rate")
+    return {} if share is None else {f"unknown tokens in {texts}": f"{share:.2%}"}
 
 
 def strip_local_paths(value: Any, data_dir: Path) -> Any:

@@ -6,6 +6,7 @@ gives for the raw text.
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +36,10 @@ from kobert_pipeline.shards.format import (
 )
 from kobert_pipeline.shards.unanalyzed import make_shard as make_unanalyzed_shard
 from kobert_pipeline.tokenizer.loading import is_morpheme_tokenizer, load_tokenizer
+from kobert_pipeline.tokenizer.special_tokens import UNK_ID
+from kobert_pipeline.tokenizer.unknown import SAMPLE, judge_rate, rate, unknown_token_id, unknown_words
 
-VERSION = 3
+VERSION = 4
 SPLITS = ("train", "held_out")
 WRITES = tuple(f"{split}-*.{field}.npy" for split in SPLITS for field in FIELDS)
 """Patterns of every file that the stage writes to its folder."""
@@ -54,7 +57,9 @@ def run(options: ShardsOptions, analysis: Path, tokenizer: Path, out: Path) -> d
     when a split would be empty."""
     backend = read_morpheme_backend(tokenizer / VOCABULARY_FILE)
     backend.encode_special_tokens = True  # "[MASK]" in a document is six characters, not the special token
-    return _write(options, analysis_parts(analysis), read_analysis, partial(make_shard, backend), out)
+    counts = _write(options, analysis_parts(analysis), read_analysis, partial(make_shard, backend), UNK_ID, out)
+    judge_rate("shards: the corpus", counts["train_unknown_rate"], backend)
+    return counts
 
 
 def run_unanalyzed(options: ShardsOptions, corpus: Path, tokenizer: Path, out: Path) -> dict[str, Any]:
@@ -70,7 +75,11 @@ def run_unanalyzed(options: ShardsOptions, corpus: Path, tokenizer: Path, out: P
     backend.no_truncation()
     backend.no_padding()
     backend.encode_special_tokens = True
-    return _write(options, document_parts(corpus), read_documents, partial(make_unanalyzed_shard, backend), out)
+    parts, unknown = document_parts(corpus), unknown_token_id(loaded)
+    counts = _write(options, parts, read_documents, partial(make_unanalyzed_shard, backend), unknown, out)
+    texts = (document.text for document in islice(read_documents(parts[0]), SAMPLE))
+    judge_rate("shards: the corpus", counts["train_unknown_rate"], backend, partial(unknown_words, texts, loaded))
+    return counts
 
 
 def _write(
@@ -78,11 +87,13 @@ def _write(
     parts: list[Path],
     read: Callable[[Path], Iterator[Any]],
     make: Callable[[list[Any]], Shard],
+    unknown: int | None,
     out: Path,
 ) -> dict[str, Any]:
-    """Write both shards of each part, except those that are finished; `read` gives the rows of a part."""
+    """Write both shards of each part, except those that are finished; `read` gives the rows of a part, and `unknown` is
+    the id of the token for what the vocabulary lacks."""
     refuse_empty_split(options, parts)
-    total = {"train_documents": 0, "train_tokens": 0, "held_out_documents": 0, "held_out_tokens": 0}
+    total = {f"{split}_{name}": 0 for split in SPLITS for name in ("documents", "tokens", "unknown")}
     documents, done = count_documents(parts), 0
     for path in parts:
         report("encoding", done, documents, "documents")
@@ -91,13 +102,14 @@ def _write(
         mark = shard_path(out, f"train-{number}", "ids")
         counts = finished_part(mark)
         if counts is None:
-            counts = write_part(options, read(path), make, out, number)
+            counts = write_part(options, read(path), make, unknown, out, number)
             files = (shard_path(out, f"{split}-{number}", field) for split in SPLITS for field in FIELDS)
             finish_part(mark, counts, *files)
         total = {key: total[key] + counts[key] for key in total}
         done += count_documents([path])
         report("encoding", done, documents, "documents")
-    return total
+    rates = {f"{split}_unknown_rate": rate(total.pop(f"{split}_unknown"), total[f"{split}_tokens"]) for split in SPLITS}
+    return total | rates
 
 
 def refuse_empty_split(options: ShardsOptions, parts: list[Path]) -> None:
@@ -113,7 +125,12 @@ def refuse_empty_split(options: ShardsOptions, parts: list[Path]) -> None:
 
 
 def write_part(
-    options: ShardsOptions, rows: Iterable[Any], make: Callable[[list[Any]], Shard], out: Path, number: str
+    options: ShardsOptions,
+    rows: Iterable[Any],
+    make: Callable[[list[Any]], Shard],
+    unknown: int | None,
+    out: Path,
+    number: str,
 ) -> dict[str, int]:
     """Write both shards of the documents of one part; returns its counts."""
     splits: dict[str, list[Any]] = {"held_out": [], "train": []}
@@ -124,6 +141,7 @@ def write_part(
         shard = make(documents)
         write_shard(out, f"{split}-{number}", shard)
         counts |= {f"{split}_documents": len(documents), f"{split}_tokens": len(shard.ids)}
+        counts[f"{split}_unknown"] = int((shard.ids == unknown).sum()) if unknown is not None else 0
     return counts
 
 
