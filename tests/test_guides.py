@@ -76,13 +76,14 @@ def workdir(tmp_path_factory: pytest.TempPathFactory) -> Path:
         recipe = recipe.replace(printed, smaller)
     # the sections on labels, on questions and choices, and on spans add to it
     content = yaml.safe_load(recipe)
-    for name in ("labels: [교통, 날씨]", "lighthouse.jsonl", "visits.jsonl"):
+    for name in ("labels: [교통, 날씨]", "kinds.csv", "lighthouse.jsonl", "visits.jsonl"):
         for section, added in yaml.safe_load(block("yaml", name).replace("epochs: 3", "epochs: 1")).items():
             content[section] |= added
     (workdir / "mine.yaml").write_text(yaml.safe_dump(content, allow_unicode=True), encoding="utf-8")
-    header, *rows = block("csv", "text,topic").splitlines()
-    many = [row.replace("?", f"? {i}번째로 묻는다", 1) for i in range(12) for row in rows]
-    (workdir / "mydata" / "topics.csv").write_text("\n".join([header, *many]), encoding="utf-8")
+    for name, first in (("topics", "text,topic"), ("kinds", "text,교통")):
+        header, *rows = block("csv", first).splitlines()
+        many = [row.replace("?", f"? {i}번째로 묻는다", 1) for i in range(12) for row in rows]
+        (workdir / "mydata" / f"{name}.csv").write_text("\n".join([header, *many]), encoding="utf-8")
     header, *rows = block("csv", "story,").splitlines()
     stories = [row.replace(".", f" ({i}번째).", 1) for i in range(12) for row in rows]
     (workdir / "mydata" / "stories.csv").write_text("\n".join([header, *stories]), encoding="utf-8")
@@ -119,13 +120,14 @@ def outputs(workdir, kobert_process) -> dict[str, str]:
 def test_the_commands_of_the_guide_run_one_after_the_other(workdir, outputs) -> None:
     assert "done" in outputs["status mine.yaml"]
     assert "missing" not in outputs["status mine.yaml"]
-    topics, answers, choices, visits, moods, many = (
+    topics, kinds, answers, choices, visits, moods, many = (
         printed for line, printed in outputs.items() if line.startswith("predict")
     )
     assert "label: " in moods
     reviews = (workdir / "mydata" / "reviews_test.txt").read_text(encoding="utf-8").splitlines()
     assert [json.loads(line)["text"] for line in many.splitlines()] == [line.split("\t")[1] for line in reviews[1:]]
     assert "label: 교통" in topics or "label: 날씨" in topics
+    assert "labels: [" in kinds
     assert "null_score: " in answers
     assert "choice: 그는 " in choices
     assert "entities: [" in visits

@@ -5,20 +5,21 @@ from pathlib import Path
 from typing import Any
 
 from kobert_pipeline.features.predicted import Predicted
+from kobert_pipeline.features.sequence import SequenceTask
 from kobert_pipeline.files import atomic_write
 
 
 def wrong_labels(predicted: Predicted) -> list[dict[str, Any]]:
-    """The examples whose label was not predicted, the most confident predictions first: `id`, texts, `label` (that of
-    the file), `predicted`, and the `probability` of the predicted label."""
-    names = predicted.task.classes()
+    """The examples whose label was not predicted, the most confident predictions first: `id`, texts, and what the task
+    says of the mistake (`label`, `predicted`, `probability`)."""
+    task = predicted.task
+    assert isinstance(task, SequenceTask)
     rows: list[dict[str, Any]] = []
     triples = zip(predicted.features.examples, predicted.predictions, predicted.results, strict=True)
     for example, prediction, result in triples:
         if prediction != example["label"]:
             texts: dict[str, Any] = {name: result[name] for name in ("text", "text_pair") if name in result}
-            row = {"id": example["id"], **texts, "label": names[example["label"]]}
-            rows.append(row | {"predicted": result["label"], "probability": result["scores"][result["label"]]})
+            rows.append({"id": example["id"], **texts, **task.mistake(prediction, example, result)})
     return sorted(rows, key=lambda row: -row["probability"])
 
 

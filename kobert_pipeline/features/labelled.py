@@ -1,15 +1,26 @@
 """Sequence tasks whose examples are the rows of a table. Columns are recognized by the names that published data sets
 use, or named by options."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
+
+from pydantic import ConfigDict, Field, field_validator
 
 from kobert_pipeline.corpus.decontaminate import remove_whitespace
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.sequence import SequenceTask
-from kobert_pipeline.features.task import Example, refuse_blank
-from kobert_pipeline.tables.columns import IDS, RowField, find_columns, label_text, label_value, text_cell, values_of
+from kobert_pipeline.features.task import Example, nfc, refuse_blank, refuse_empty
+from kobert_pipeline.tables.columns import (
+    IDS,
+    RowField,
+    cell,
+    find_columns,
+    label_text,
+    label_value,
+    number_of,
+    text_cell,
+)
 from kobert_pipeline.tables.rows import read_each
 from kobert_pipeline.tables.unreadable import Row
 
@@ -45,10 +56,16 @@ class LabelledTask(SequenceTask):
         return [RowField(name, getattr(self, name, None), known.get(name, ()), name != "id") for name in names]
 
     def _maker(self, first: Row) -> Callable[[Row], Example]:
-        columns, parse_label = find_columns(first, self.fields(first), self.name), self.label_parser()
-        return lambda row: self._example(row, columns, parse_label)
+        columns = find_columns(first, self.fields(first), self.name)
+        read_label = self.label_reader(columns)
+        return lambda row: self._example(row, columns, read_label)
 
-    def label_parser(self) -> Callable[[Any], int | float]:
+    def label_reader(self, columns: dict[str, str]) -> Callable[[Row], Any]:
+        """A function from a row to the training target; `columns` are those that `fields` are in."""
+        parse_label, column = self.label_parser(), columns["label"]
+        return lambda row: parse_label(cell(row, column))
+
+    def label_parser(self) -> Callable[[Any], Any]:
         """A function from a label in the file to the training target. It raises UserError for labels that are not
         allowed."""
         allowed = self.label_indices()
@@ -70,11 +87,9 @@ class LabelledTask(SequenceTask):
 
     def label_indices(self) -> dict[str, int]:
         """The index of each label by how files write it, as a number or a name."""
-        # names last: a name that is itself a number means the label of that name
         return {str(i): i for i in range(len(self.labels))} | {label: i for i, label in enumerate(self.labels)}
 
-    def _example(self, row: Row, columns: dict[str, str], parse_label: Callable[[Any], int | float]) -> Example:
-        values = values_of(row, columns)
+    def _example(self, row: Row, columns: dict[str, str], read_label: Callable[[Row], Any]) -> Example:
         texts: dict[str, str] = {}
         for name in ("text", "text_pair"):
             if name in columns:
@@ -84,8 +99,69 @@ class LabelledTask(SequenceTask):
         # without white space, so that copies of a text with other spaces are on the same side of a dev split
         parts = [remove_whitespace(text) for text in texts.values()]
         group = " ".join(filter(None, sorted(parts) if self.symmetric else parts))
-        identity = str(values.get("id", row.index))
-        return {"id": identity, "group": group, **texts, "label": parse_label(values["label"])}
+        identity = str(cell(row, columns["id"]) if "id" in columns else row.index)
+        return {"id": identity, "group": group, **texts, "label": read_label(row)}
+
+
+class FoundLabelsTask(LabelledTask):
+    """Rows whose labels are those of an option or else of the training files."""
+
+    model_config = ConfigDict(coerce_numbers_to_str=True)  # labels: [0, 1]
+
+    # an option here, a class constant in every other task
+    labels: list[str] | None = Field(None, min_length=2)  # type: ignore[misc, assignment]
+    """The labels in the order of the model's outputs; null: those of the training files, sorted as text."""
+
+    @field_validator("labels")
+    @classmethod
+    def _each_once(cls, labels: list[str] | None) -> list[str] | None:
+        labels = labels and [nfc(label) for label in labels]
+        twice = next((label for label in labels or [] if (labels or []).count(label) > 1), None)
+        if twice is not None:
+            raise ValueError(f"the label '{twice}' is listed twice")
+        return labels
+
+    def with_model_labels(self, labels: list[str]) -> Self:
+        """The task with the labels of a model, unless they were given."""
+        task = self
+        if self.labels is None:
+            task = self.model_copy(update={"labels": labels})
+            task._labels_found = True
+        return super(FoundLabelsTask, task).with_model_labels(labels)
+
+    def fit_labels(self, train: list[Path]) -> Self:
+        """The task with the labels of the training files, unless they were given. Raises UserError for fewer than
+        two."""
+        if self.labels is not None:
+            return self
+        examples = [example for path in train for example in LabelledTask.read(self, path)]
+        refuse_empty("train", train, len(examples))
+        by_value: dict[str, set[str]] = {}
+        for label in self.labels_of(examples):
+            by_value.setdefault(label_value(label), set()).add(label)
+        # 1, 1.0 and True of several files are one label
+        labels = {value if len(spelled) > 1 else spelled.pop() for value, spelled in by_value.items()}
+        if len(labels) < 2:
+            raise UserError(
+                f"{', '.join(map(str, train))}: a task requires at least two labels, found was only '{''.join(labels)}'"
+            )
+        return self.with_found_labels(labels)
+
+    def labels_of(self, examples: list[Example]) -> set[str]:
+        """The labels of examples that were read while `labels` is null."""
+        return {example["label"] for example in examples}
+
+    def read(self, path: Path) -> list[Example]:
+        """Every row; without `labels`, the labels of this file are used."""
+        return super().read(path) if self.labels is not None else self.fit_labels([path]).read(path)
+
+    def label_indices(self) -> dict[str, int]:
+        """The index of each label by its name only, since a name may be a number."""
+        return {label: i for i, label in enumerate(self.labels or [])}
+
+    def label_parser(self) -> Callable[[Any], Any]:
+        """As for every task; while `labels` is null, labels stay as they are."""
+        return super().label_parser() if self.labels is not None else parse_label
 
 
 class PairTask(LabelledTask):
@@ -98,3 +174,22 @@ class PairTask(LabelledTask):
     def inputs(self) -> tuple[str, ...]:
         """Both texts."""
         return "text", "text_pair"
+
+
+def parse_label(value: Any) -> str:
+    """A label as text. Raises UserError for anything but a text, a whole number, true or false."""
+    if text := label_text(value):
+        return label_value(text, truth=False)
+    raise UserError(f"the label is {value!r:.60}; a text or a whole number was expected; correct it, or delete the row")
+
+
+def binary_columns(row: Row, others: Collection[str | None]) -> list[str]:
+    """The columns in which a row has 0 or 1, however they are written, but for ids and the `others`."""
+    excluded = {*IDS, *others}
+    return [column for column, value in row.cells.items() if column not in excluded and binary(value) is not None]
+
+
+def binary(value: Any) -> bool | None:
+    """Whether a cell of 0 or 1 is 1; None for any other value."""
+    number = float(value) if isinstance(value, bool) else number_of(value)
+    return bool(number) if number in (0, 1) else None

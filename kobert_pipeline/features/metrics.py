@@ -14,7 +14,7 @@ KORQUAD_SYMBOLS = "'\"《》<>〈〉()‘’"
 """Symbols that become a space before punctuation is removed."""
 _TO_SPACE = str.maketrans(dict.fromkeys(KORQUAD_SYMBOLS, " "))
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
-SHARES = ("accuracy", "exact_match")
+SHARES = ("accuracy", "exact_match", "subset_accuracy")
 """Scores that are shares of right examples."""
 
 
@@ -72,6 +72,53 @@ def _class_row(name: str, both: int, given: int, right: int) -> dict[str, Any]:
         "f1": round(100.0 * 2 * both / (given + right), 4) if given + right else 0.0,
         "support": right,
     }
+
+
+def multilabel_scores(predictions: list[list[int]], labels: list[list[int]], classes: int) -> dict[str, float]:
+    """F1 over all decisions (micro), the mean F1 of the `classes` labels (macro, 0 for one that neither side has), and
+    the share of examples with exactly the right labels, in percent. Both sides are lists of label indices."""
+    from sklearn.metrics import accuracy_score, f1_score
+
+    given, right = (indicators(side, classes) for side in (predictions, labels))
+    return {
+        "micro_f1": 100.0 * float(f1_score(right, given, average="micro", zero_division=0)),
+        "macro_f1": 100.0 * float(f1_score(right, given, average="macro", zero_division=0)),
+        "subset_accuracy": 100.0 * float(accuracy_score(right, given)),
+    }
+
+
+def multilabel_report(predictions: list[list[int]], labels: list[list[int]], names: list[str]) -> dict[str, Any]:
+    """`classes` as in `classification_report`; several labels for an example have no confusion matrix."""
+    given, right = (indicators(side, len(names)) for side in (predictions, labels))
+    counts = zip(names, *((side.sum(0).tolist()) for side in (given * right, given, right)), strict=True)
+    return {"classes": [_class_row(*row) for row in counts]}
+
+
+def indicators(rows: list[list[int]], classes: int) -> np.ndarray:
+    """Lists of label indices as 0 and 1, (n, classes) int64."""
+    array = np.zeros((len(rows), classes), np.int64)
+    for row, indices in zip(array, rows, strict=True):
+        row[indices] = 1
+    return array
+
+
+def f1_threshold(probabilities: np.ndarray, is_right: np.ndarray) -> float:
+    """The threshold with the best F1 for a label that has `probabilities` (n,) and is right where `is_right` (n,); 0.5
+    wherever no other is better."""
+    order = np.argsort(-probabilities, kind="stable")
+    ranked, count = probabilities[order], np.arange(1, len(order) + 1)
+    f1_of_first = 2 * np.cumsum(is_right[order]) / (count + is_right.sum())
+    below = np.append(ranked[1:], 0.0)
+    # a threshold cannot separate equal probabilities
+    ends = np.flatnonzero(ranked > below)
+    if not len(ends) or not is_right.any():
+        return 0.5
+    best = ends[f1_of_first[ends] == f1_of_first[ends].max()]
+    if np.any((below[best] < 0.5) & (ranked[best] >= 0.5)):
+        return 0.5
+    # halfway, so that rounding on another machine changes no decision
+    middles = (ranked[best] + below[best]) / 2
+    return float(middles[np.abs(middles - 0.5).argmin()])
 
 
 def pearson(predictions: list[float], values: list[float]) -> float:

@@ -19,16 +19,19 @@ class SequenceTask(Task):
     labels: ClassVar[tuple[str, ...]]
     scores: ClassVar[tuple[str, ...]] = ("accuracy",)
     """The scores to report, of `metrics.CLASSIFICATION`."""
-    label_type: ClassVar[Any] = np.int64
-    """The dtype of the array of labels; int64 for label indices."""
+    problem_type: ClassVar[str | None] = None
+    """`transformers`' name for what the outputs are, which chooses the loss: `regression` (the label is a number),
+    `multi_label_classification` (the label is a list of indices); None: the label is an index."""
 
     def config(self) -> dict[str, Any]:
         """Number and names of the labels."""
-        return {
-            "num_labels": len(self.labels),
-            "id2label": dict(enumerate(self.labels)),
-            "label2id": {label: i for i, label in enumerate(self.labels)},
+        names = list(self.labels or ())
+        config = {
+            "num_labels": len(names),
+            "id2label": dict(enumerate(names)),
+            "label2id": {label: i for i, label in enumerate(names)},
         }
+        return config | ({"problem_type": self.problem_type} if self.problem_type else {})
 
     def featurize(self, examples: list[Example], tokenizer: Any, max_length: int) -> dict[str, np.ndarray]:
         """One window per example, truncated to `max_length`; of a pair the longer text is truncated first."""
@@ -37,8 +40,12 @@ class SequenceTask(Task):
             "windows": row_starts(encoded["input_ids"]),
             "input_ids": flatten(encoded["input_ids"], np.int32),
             "token_type_ids": flatten(encoded["token_type_ids"], np.uint8),
-            "labels": np.array([example["label"] for example in examples], self.label_type),
+            "labels": self.label_array(examples),
         }
+
+    def label_array(self, examples: list[Example]) -> np.ndarray:
+        """The labels as `transformers` takes them: indices int64 (n,), or the numbers of a regression float32 (n,)."""
+        return np.array([example["label"] for example in examples], np.float32 if self.problem_type else np.int64)
 
     @property
     def noisy_inputs(self) -> tuple[str, ...]:
@@ -112,9 +119,13 @@ class SequenceTask(Task):
 
     def classes(self) -> list[str]:
         """The names of the labels; none where outputs are no classes."""
-        config = self.config()
         # neither a regression's score nor the number of a choice is a class
-        return [] if config.get("problem_type") == "regression" else list(config.get("id2label", {}).values())
+        return [] if self.problem_type == "regression" else list(self.labels or ())
+
+    def mistake(self, prediction: Any, example: Example, result: dict[str, Any]) -> dict[str, Any]:
+        """What is wrong with a prediction: the `label` of the file, what was `predicted`, and its `probability`."""
+        right, predicted = self.classes()[example["label"]], result["label"]
+        return {"label": right, "predicted": predicted, "probability": result["scores"][predicted]}
 
     def content(self, example: Example) -> str:
         """The text, or both texts."""

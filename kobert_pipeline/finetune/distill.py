@@ -53,8 +53,12 @@ class Distillation(Options):
 
 def labels_single_texts(task: Task) -> bool:
     """Whether the task gives a single text one of several classes, which distillation and n-grams need."""
-    single = isinstance(task, SequenceTask) and not task.paired and task.auto_class == SequenceTask.auto_class
-    return single and task.config().get("problem_type") != "regression"
+    return (
+        isinstance(task, SequenceTask)
+        and not task.paired
+        and task.auto_class == SequenceTask.auto_class
+        and task.problem_type is None
+    )
 
 
 def run(

@@ -23,6 +23,7 @@ from kobert_pipeline.features.format import Features, features_of_ids
 from kobert_pipeline.features.in_parts import featurize_in_parts
 from kobert_pipeline.features.predicted import Predicted
 from kobert_pipeline.features.task import Example, Task
+from kobert_pipeline.features.tasks.multilabel import Multilabel
 from kobert_pipeline.files import read_json
 from kobert_pipeline.finetune.onnx_model import OnnxModel
 from kobert_pipeline.finetune.onnx_model import predict as predict_by_onnx
@@ -322,7 +323,9 @@ def task_by_head(folder: Path, model: Any) -> dict[str, Any]:
             f"{folder} ({head_of(model)}) neither labels texts nor answers questions nor tags nor fills masks; "
             "use it through transformers"
         )
-    if name == "classification" and model.config.problem_type not in (None, "single_label_classification"):
+    if name == "classification" and model.config.problem_type == Multilabel.problem_type:
+        name = "multilabel"
+    elif name == "classification" and model.config.problem_type not in (None, "single_label_classification"):
         raise UserError(f"{folder} names no task and is for {model.config.problem_type}; use it through transformers")
     return {"name": name}
 

@@ -103,7 +103,7 @@ def without_label(result: dict[str, Any]) -> dict[str, Any]:
     cell would be counted as a label."""
     if all(result[field].strip() for field in ("text", "text_pair") if field in result):
         return result
-    return {name: None if name in ("label", "score", "scores") else value for name, value in result.items()}
+    return {name: None if name in ("label", "labels", "score", "scores") else value for name, value in result.items()}
 
 
 def nullable_text(row: Row, column: str) -> str:

@@ -99,6 +99,18 @@ def rules_text(facts: CardFacts) -> list[str]:
     return [text]
 
 
+def thresholds_text(facts: CardFacts) -> list[str]:
+    """From which probability on a text has a label, for models of several labels."""
+    thresholds = facts.inference_options.get("thresholds")
+    if thresholds is None:
+        return []
+    how = "A text has every label whose probability is at least its threshold (`thresholds` of the config"
+    if not isinstance(thresholds, dict):
+        return [f"{how}): {thresholds:g} for all."]
+    listed = ", ".join(f"{escaped(label)} {value:.3f}" for label, value in thresholds.items())
+    return [f"{how}, the one with the best F1 on dev): {listed}."]
+
+
 def noise_text(facts: CardFacts) -> list[str]:
     """The section with the scores under missing spaces and typing errors, which users' texts have."""
     if not facts.noise:

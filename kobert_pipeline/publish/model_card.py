@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 from kobert_pipeline.features.metrics import mean, spread
 from kobert_pipeline.markdown import code, escaped, front_matter, paragraphs, table
 from kobert_pipeline.publish.card_facts import CardFacts, Results, RoundingCost
-from kobert_pipeline.publish.card_results import WHOLE, noise_text, results_text, rules_text
+from kobert_pipeline.publish.card_results import WHOLE, noise_text, results_text, rules_text, thresholds_text
 from kobert_pipeline.publish.costs import grams
 from kobert_pipeline.publish.licences import hub_name, link, split_names, without_known_licence
-from kobert_pipeline.publish.snippets import ONNX, PAIRED, USES, VECTORS, span_example, with_example
+from kobert_pipeline.publish.snippets import ONNX, PAIRED, SEVERAL_LABELS, USES, VECTORS, span_example, with_example
 from kobert_pipeline.tokenizer.loading import has_morphemes
 
 if TYPE_CHECKING:
@@ -28,7 +28,8 @@ PIPELINES = {
 }
 
 HUB_METRICS = {
-    "macro_f1": "f1", "mcc": "matthews_correlation", "pearson": "pearsonr", "spearman": "spearmanr",
+    "macro_f1": "f1", "micro_f1": "f1", "subset_accuracy": "accuracy",
+    "mcc": "matthews_correlation", "pearson": "pearsonr", "spearman": "spearmanr",
     "entity_f1": "f1", "entity_precision": "precision", "entity_recall": "recall", "character_macro_f1": "f1",
     "HasAns_exact": "exact_match", "HasAns_f1": "f1", "NoAns_exact": "exact_match", "NoAns_f1": "f1",
 }  # fmt: skip
@@ -61,6 +62,7 @@ def model_card(facts: CardFacts) -> str:
         "## Results",
         results_text(facts.results),
         *rules_text(facts),
+        *thresholds_text(facts),
         *noise_text(facts),
         "## How it was made",
         f"Recipe {code(facts.recipe)} of kobert-pipeline{versions_text(facts.versions)}; options and counts of every "
@@ -82,6 +84,8 @@ def model_card(facts: CardFacts) -> str:
 def snippet(facts: CardFacts) -> str:
     """The Python example for the model's head."""
     text = PAIRED if facts.paired else USES[facts.auto_class]
+    if facts.results and facts.results.task == "multilabel":
+        text = SEVERAL_LABELS
     if facts.auto_class == "AutoModelForQuestionAnswering":
         # as `SpanTask` does, which ignores the option where words are eojeols
         ignored = {} if has_morphemes(facts.analyzer, facts.style) else {"whole_words": False}

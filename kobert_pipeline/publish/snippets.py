@@ -34,6 +34,13 @@ PAIRED = """from transformers import pipeline
 
 classify = pipeline("text-classification", "PATH/TO/THIS/FOLDER", trust_remote_code=True)
 print(classify({"text": TEXT, "text_pair": TEXT_PAIR}))"""
+SEVERAL_LABELS = """from transformers import pipeline
+
+classify = pipeline("text-classification", "PATH/TO/THIS/FOLDER", trust_remote_code=True)
+thresholds = classify.model.config.task_specific_params["multilabel"].get("thresholds", 0.5)
+of_label = thresholds if isinstance(thresholds, dict) else dict.fromkeys(classify.model.config.label2id, thresholds)
+scores = classify(TEXT, top_k=None)
+print([row for row in scores if row["score"] >= of_label[row["label"]]])"""
 FILL = """from transformers import pipeline
 
 fill = pipeline("fill-mask", "PATH/TO/THIS/FOLDER", trust_remote_code=True)

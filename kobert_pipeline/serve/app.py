@@ -83,8 +83,11 @@ async def classify(body: schema.ClassifyBody, request: Request) -> Response:
         if isinstance(given, schema.Pair) != model.paired:
             form = 'pairs of texts, {"text": ..., "text_pair": ...}' if model.paired else "single texts, no pairs"
             raise HTTPException(422, f"{model.name} labels {form}")
-        example = given.model_dump() if isinstance(given, schema.Pair) else {"text": given}
-        examples.append(example | {"label": 0})
+        texts = [given.text, given.text_pair] if isinstance(given, schema.Pair) else [given]
+        try:
+            examples.append(model.example(texts))
+        except UserError as error:
+            raise HTTPException(422, str(error)) from None
     texts = [example["text"] + example.get("text_pair", "") for example in examples]
     return rows(model, await computed(request, model.predict, examples, texts, model.longest_text))
 

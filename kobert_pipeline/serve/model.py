@@ -93,6 +93,10 @@ class ServedModel:
         """Whether the model labels pairs of texts."""
         return self.task is not None and self.task.paired
 
+    def example(self, texts: list[str]) -> Example:
+        """A text or pair as an example of the model's task. Raises UserError where something is missing."""
+        return self.checkpoint.task.unlabelled(texts)
+
     def predict(self, examples: list[Example]) -> list[dict[str, Any]]:
         """The results of `kobert predict` for examples of the model's task."""
         return self.checkpoint.results(examples, self.long)

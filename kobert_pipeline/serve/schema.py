@@ -157,11 +157,13 @@ class SimilarBody(Body):
 
 
 class Label(BaseModel):
-    """A label with the probabilities of all labels; of a regression the score alone. Without texts for token ids."""
+    """A label, or any number of them for models of several, with the probabilities of all labels; of a regression the
+    score alone. Without texts for token ids."""
 
     text: str | None = None
     text_pair: str | None = None
     label: str | None = None
+    labels: list[str] | None = None
     scores: dict[str, float] | None = None
     score: float | None = None
 

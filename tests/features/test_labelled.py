@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow
-import pyarrow.parquet
 import pytest
+from table_files import write_table as table
 
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features import stage
@@ -22,21 +21,6 @@ from kobert_pipeline.files import read_json
 from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
 
 ONE, TWO = "부산에서 배를 타면 섬에 갈 수 있나요?", "섬에 가는 배는 부산에서 떠나나요?"
-
-
-def table(path: Path, *records: dict[str, Any]) -> Path:
-    """A file of the kind that its name says."""
-    if path.suffix == ".json":
-        path.write_text(json.dumps(records, ensure_ascii=False), encoding="utf-8")
-    elif path.suffix == ".jsonl":
-        path.write_text("".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records), encoding="utf-8")
-    elif path.suffix == ".parquet":
-        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(list(records)), path)
-    else:
-        parting = "," if path.suffix == ".csv" else "\t"
-        lines = [records[0], *(record.values() for record in records)]
-        path.write_text("".join(parting.join(map(str, line)) + "\n" for line in lines), encoding="utf-8")
-    return path
 
 
 KORNLI = {"sentence1": ONE, "sentence2": TWO, "gold_label": "neutral"}

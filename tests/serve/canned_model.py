@@ -34,6 +34,9 @@ class CannedModel:
     def refuse_unfit_ids(self, rows: Sequence[list[int]]) -> None:
         assert not rows, "the page sends texts"
 
+    def example(self, texts: list[str]) -> dict[str, Any]:
+        return dict(zip(("text", "text_pair"), texts, strict=False))
+
     def predict(self, examples: list[dict[str, Any]]) -> list[dict[str, Any]]:
         def row(example: dict[str, Any]) -> dict[str, Any]:
             if "context" in example:

@@ -1,26 +1,23 @@
 """Your own labelled texts: any labels, one text or two, in any table that tasks read. No code is needed."""
 
+from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
-
-from pydantic import ConfigDict, Field, field_validator
+from typing import ClassVar, Literal
 
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.features.labelled import LabelledTask
-from kobert_pipeline.features.task import Example, nfc, refuse_empty
-from kobert_pipeline.tables.columns import label_text, label_value
+from kobert_pipeline.features.labelled import FoundLabelsTask, binary_columns
+from kobert_pipeline.features.task import Example
+from kobert_pipeline.tables.unreadable import Row
+
+LIST_MARKS = ",;|"
+"""What separates labels in a cell that lists several."""
 
 
-class Classification(LabelledTask):
+class Classification(FoundLabelsTask):
     """Texts (or pairs of texts) with any labels. Known columns: text, sentence or document; label."""
 
-    model_config = ConfigDict(coerce_numbers_to_str=True)  # labels: [0, 1]
-
     name: Literal["classification"] = "classification"
-    # options here, class constants in every other task
-    labels: list[str] | None = Field(None, min_length=2)  # type: ignore[misc, assignment]
-    """The labels in the order of the model's outputs; null: those of the training files, sorted as text."""
+    # an option here, a class constant in most other tasks
     metric: Literal["accuracy", "macro_f1", "mcc"] = "accuracy"  # type: ignore[misc]
     """The score by which models are selected on dev."""
     text_pair: str | None = None
@@ -30,57 +27,38 @@ class Classification(LabelledTask):
     scores: ClassVar[tuple[str, ...]] = ("accuracy", "macro_f1", "mcc")
     known: ClassVar[dict[str, tuple[str, ...]]] = {"text": ("text", "sentence", "document"), "label": ("label",)}
 
-    @field_validator("labels")
-    @classmethod
-    def _each_once(cls, labels: list[str] | None) -> list[str] | None:
-        labels = labels and [nfc(label) for label in labels]
-        twice = next((label for label in labels or [] if (labels or []).count(label) > 1), None)
-        if twice is not None:
-            raise ValueError(f"the label '{twice}' is listed twice")
-        return labels
-
     @property
     def inputs(self) -> tuple[str, ...]:
         """The text, and the second one where `text_pair` names it."""
         return ("text",) if self.text_pair is None else ("text", "text_pair")
 
-    def with_model_labels(self, labels: list[str]) -> Self:
-        """The task with the labels of a model, unless they were given."""
-        task = self if self.labels is not None else self.model_copy(update={"labels": labels})
-        return super(Classification, task).with_model_labels(labels)
-
-    def fit_labels(self, train: list[Path]) -> Self:
-        """The task with the labels of the training files, unless they were given. Raises UserError for fewer than
-        two."""
-        if self.labels is not None:
-            return self
-        by_value: dict[str, set[str]] = {}
-        for label in {example["label"] for path in train for example in LabelledTask.read(self, path)}:
-            by_value.setdefault(label_value(label), set()).add(label)
-        # 1, 1.0 and True of several files are one label
-        labels = {value if len(spelled) > 1 else spelled.pop() for value, spelled in by_value.items()}
-        refuse_empty("train", train, len(labels))
-        if len(labels) < 2:
+    def labels_of(self, examples: list[Example]) -> set[str]:
+        """The labels. Raises UserError where one is a list of others."""
+        labels = super().labels_of(examples)
+        if listed := next(filter(None, (lists_others(labels, mark) for mark in LIST_MARKS)), None):
             raise UserError(
-                f"{', '.join(map(str, train))}: a task requires at least two labels, found was only '{labels.pop()}'"
+                f"the label '{listed:.60}' is a list of labels that other rows have, too; the task multilabel gives a "
+                "text several labels; if each list is one label, name all in the option labels of the task"
             )
-        return self.with_found_labels(labels)
+        return labels
 
-    def read(self, path: Path) -> list[Example]:
-        """Every row; without `labels`, the labels of this file are used."""
-        return super().read(path) if self.labels is not None else self.fit_labels([path]).read(path)
+    def _maker(self, first: Row) -> Callable[[Row], Example]:
+        try:
+            return super()._maker(first)
+        except UserError as error:
+            columns = binary_columns(first, {self.text, self.id})
+            if self.label or len(columns) < 2:
+                raise
+            raise UserError(
+                f"{error}; the columns {', '.join(columns[:6])} hold 0 and 1: the task multilabel reads a column for "
+                "each label"
+            ) from None
 
-    def label_indices(self) -> dict[str, int]:
-        """The index of each label by its name only, since a name may be a number."""
-        return {label: i for i, label in enumerate(self.labels or [])}
 
-    def label_parser(self) -> Callable[[Any], Any]:
-        """As for every task; while `labels` is null, labels stay as they are."""
-        return super().label_parser() if self.labels is not None else parse_label
-
-
-def parse_label(value: Any) -> str:
-    """A label as text. Raises UserError for anything but a text, a whole number, true or false."""
-    if text := label_text(value):
-        return label_value(text, truth=False)
-    raise UserError(f"the label is {value!r:.60}; a text or a whole number was expected; correct it, or delete the row")
+def lists_others(labels: set[str], mark: str) -> str | None:
+    """The first label that consists of several, separated by `mark`, which are all labels of other rows, alone or in
+    other lists; None if there is none."""
+    parts_of = {label: [part.strip() for part in label.split(mark)] for label in sorted(labels)}
+    counts = Counter(part for parts in parts_of.values() for part in parts)
+    lists = {label: parts for label, parts in parts_of.items() if len(parts) > 1 and all(parts)}
+    return next((label for label, parts in lists.items() if all(counts[part] > 1 for part in parts)), None)

@@ -24,7 +24,7 @@ class Sts(PairTask):
 
     name: Literal["sts"] = "sts"
     labels: ClassVar[tuple[str, ...]] = ("score",)
-    label_type: ClassVar[Any] = np.float32
+    problem_type: ClassVar[str | None] = "regression"
     metric: ClassVar[str] = "spearman"
     sample: ClassVar[dict[str, Any]] = {"text": "아이가 공원에서 뛰논다.", "text_pair": "공원에서 아이들이 놀고 있다."}
     symmetric: ClassVar[bool] = True
@@ -33,10 +33,6 @@ class Sts(PairTask):
         "text_pair": ("sentence2", "text2"),
         "label": ("score", "labels.label", "label"),
     }
-
-    def config(self) -> dict[str, Any]:
-        """One output; problem_type makes `transformers` use the mean squared error."""
-        return {**super().config(), "problem_type": "regression"}
 
     def label_parser(self) -> Callable[[Any], int | float]:
         """A function from a score in the file to a number. It raises UserError outside 0 to 5."""

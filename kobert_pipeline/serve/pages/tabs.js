@@ -55,6 +55,10 @@ const TABS = {
     show({ data: [row] }) {
       if (!row.scores) return [say("score", { score: row.score.toFixed(2) })];
       const rows = sorted(row.scores).map(([label, score]) => [label, share(score), score]);
+      if (row.labels) {
+        const labels = row.labels.map((label) => `${label} (${share(row.scores[label])})`).join(", ");
+        return [labels ? say("severalLabels", { labels }) : say("noLabel"), bars(rows)];
+      }
       return [say("labelled", { label: row.label, share: share(row.scores[row.label]) }), bars(rows)];
     },
   },

@@ -1,0 +1,218 @@
+"""Several labels for a text (KOTE, K-MHaS, UnSmile, your own files): each label is a decision of its own, by the
+sigmoid of its output and a threshold that is chosen on dev.
+
+Jeon, Lee and Kim, *User Guide for KOTE*, 2022; Lee et al., *K-MHaS*, COLING 2022; Kang et al., *Korean UnSmile*, 2022.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from pydantic import Field, field_validator
+
+from kobert_pipeline.errors import UserError
+from kobert_pipeline.features.format import Features
+from kobert_pipeline.features.labelled import FoundLabelsTask, LabelledTask, binary, binary_columns
+from kobert_pipeline.features.metrics import f1_threshold, indicators, multilabel_report, multilabel_scores
+from kobert_pipeline.features.task import Example
+from kobert_pipeline.tables.columns import RowField, cell, has_column, label_text
+from kobert_pipeline.tables.rows import read_rows
+from kobert_pipeline.tables.unreadable import Row, readable
+
+QUOTED = re.compile(r"""'([^']*)'|"([^"]*)\"""")
+DEFAULT_THRESHOLD = 0.5
+
+
+class Multilabel(FoundLabelsTask):
+    """Texts with any number of labels: a list of them in one column (also as text, `2,4` or `['a', 'b']`), or a column
+    of 0 and 1 for each label. Known columns: text, sentence, document or 문장; labels or label."""
+
+    name: Literal["multilabel"] = "multilabel"
+    # an option here, a class constant in most other tasks
+    metric: Literal["macro_f1", "micro_f1", "subset_accuracy"] = "macro_f1"  # type: ignore[misc]
+    """The score by which models are selected on dev."""
+    labels: list[str] | None = Field(None, min_length=2)  # type: ignore[misc]
+    """The labels in the order of the model's outputs, or the columns of 0 and 1; null: those of the training files,
+    numbers by their value, other names as text, or all columns that hold nothing but 0 and 1."""
+    separator: str = Field(",", min_length=1)
+    """What separates labels in a cell of text."""
+    thresholds: float | dict[str, float] | None = None
+    """The least probability with which a text has a label, one for all or for each; null: for each label the one with
+    the best F1 on dev. Stored with the model."""
+
+    problem_type: ClassVar[str | None] = "multi_label_classification"
+    inference_options: ClassVar[tuple[str, ...]] = ("thresholds",)
+    known: ClassVar[dict[str, tuple[str, ...]]] = {
+        "text": ("text", "sentence", "document", "문장"),
+        "label": ("labels", "label"),
+    }
+
+    @field_validator("thresholds")
+    @classmethod
+    def _are_probabilities(cls, thresholds: Any) -> Any:
+        values = thresholds.values() if isinstance(thresholds, dict) else [thresholds]
+        if any(value is not None and not 0 < value < 1 for value in values):
+            raise ValueError(f"a threshold is a probability between 0 and 1, not {thresholds!r:.80}")
+        return thresholds
+
+    def fields(self, first: Row) -> list[RowField]:
+        """What is read from a row, without the label where each label has a column."""
+        is_listed = self.lists_labels(first)
+        return [field for field in super().fields(first) if is_listed or field.name != "label"]
+
+    def lists_labels(self, first: Row) -> bool:
+        """Whether one column lists the labels, by the first row of a file."""
+        if self.label:
+            return True
+        if self.labels is not None and all(has_column(first.cells, label) for label in self.labels):
+            return False
+        is_listed = any(has_column(first.cells, name) for name in self.known["label"])
+        return is_listed or len(binary_columns(first, {self.text, self.id})) < 2
+
+    def fit_labels(self, train: list[Path]) -> Self:
+        """The task with the labels of the training files, unless they were given. Raises UserError for fewer than
+        two."""
+        if self.labels is not None:
+            return self
+        columns = list[str]()
+        for path in train:
+            columns += [column for column in self._columns_of_labels(path) if column not in columns]
+        if columns:
+            return self.model_copy(update={"labels": columns})
+        return super().fit_labels(train)
+
+    def with_found_labels(self, labels: set[str]) -> Self:
+        """The task with the labels of the training files, sorted, numbers by their value."""
+        task = super().with_found_labels(labels)
+        are_numbers = all(label.isdecimal() for label in labels)
+        return task.model_copy(update={"labels": sorted(labels, key=int)}) if are_numbers else task
+
+    def _columns_of_labels(self, path: Path) -> list[str]:
+        """The columns of a file that hold 0 or 1 in every row; none where another column lists the labels."""
+        columns: list[str] | None = None
+        for row in readable(read_rows(path)):
+            if columns is None and self.lists_labels(row):
+                return []
+            found = binary_columns(row, {self.text, self.id})
+            columns = found if columns is None else [column for column in columns if column in found]
+        return columns or []
+
+    def labels_of(self, examples: list[Example]) -> set[str]:
+        """The labels of all examples."""
+        return {label for example in examples for label in example["label"]}
+
+    def label_reader(self, columns: dict[str, str]) -> Callable[[Row], Any]:
+        """A function from a row to the indices of its labels, or to their names while `labels` is null."""
+        if "label" in columns:
+            return super().label_reader(columns)
+        labels = self.labels or []
+        return lambda row: [i for i, label in enumerate(labels) if is_one(row, label)]
+
+    def label_parser(self) -> Callable[[Any], Any]:
+        """A function from the cell of a list of labels to their indices, or to their names while `labels` is null."""
+        if self.labels is None:
+            return self.listed
+        index = super().label_parser()
+        return lambda value: sorted({index(label) for label in self.listed(value)})
+
+    def listed(self, value: Any) -> list[str]:
+        """The labels in a cell: a list, or one as text. Raises UserError for anything else."""
+        items = split_list(value, self.separator) if isinstance(value, str) else value
+        labels = [label_text(item) for item in (items if isinstance(items, list) else [items])]
+        if None in labels or "" in labels:
+            raise UserError(
+                f"the labels are {value!r:.60}; a list of texts or whole numbers was expected, [] for none, or such a "
+                f"list as text, separated by {self.separator!r}"
+            )
+        return [label for label in labels if label]
+
+    def label_indices(self) -> dict[str, int]:
+        """The index of each label by its name and, where the option names all labels and none is a number, by its
+        number."""
+        names = super().label_indices()
+        if self._labels_found or any(name.isdecimal() for name in names):
+            return names
+        return LabelledTask.label_indices(self)
+
+    def label_array(self, examples: list[Example]) -> np.ndarray:
+        """1 for every label that an example has, else 0: float32 (n, labels)."""
+        return indicators([example["label"] for example in examples], len(self.classes())).astype(np.float32)
+
+    def unlabelled(self, texts: list[str]) -> Example:
+        """The text without labels."""
+        return super().unlabelled(texts) | {"label": []}
+
+    def calibrate(self, logits: dict[str, list[np.ndarray]], features: Features) -> Self:
+        """The task with the threshold of each label that has the best F1 on dev, unless they were given."""
+        if self.thresholds is not None:
+            return self
+        right = self.label_array(features.examples).astype(bool)
+        columns = zip(self.classes(), sigmoid(np.stack(logits["logits"])).T, right.T, strict=True)
+        thresholds = {label: f1_threshold(probabilities, is_right) for label, probabilities, is_right in columns}
+        return self.model_copy(update={"thresholds": thresholds})
+
+    def threshold_of(self, label: str) -> float:
+        """The least probability with which a text has the label."""
+        if isinstance(self.thresholds, dict):
+            return self.thresholds.get(label, DEFAULT_THRESHOLD)
+        return DEFAULT_THRESHOLD if self.thresholds is None else self.thresholds
+
+    def predict(self, logits: dict[str, list[np.ndarray]], features: Features) -> list[Any]:
+        """The indices of the labels of each example, perhaps none."""
+        thresholds = np.array([self.threshold_of(label) for label in self.classes()])
+        return [np.flatnonzero(sigmoid(row) >= thresholds).tolist() for row in logits["logits"]]
+
+    def result(self, prediction: Any, logits: np.ndarray) -> dict[str, Any]:
+        """The `labels` of a prediction, and the probability of every label, from (labels,) logits."""
+        names, scores = self.classes(), [round(score, 4) for score in sigmoid(logits).tolist()]
+        return {"labels": [names[i] for i in prediction], "scores": dict(zip(names, scores, strict=True))}
+
+    def score(self, predictions: list[Any], examples: list[Example]) -> dict[str, float]:
+        """Micro and macro F1 and the share of texts with exactly the right labels, in percent."""
+        return multilabel_scores(predictions, [example["label"] for example in examples], len(self.classes()))
+
+    def classification_report(self, predictions: list[Any], examples: list[Example]) -> dict[str, Any]:
+        """Scores of each label."""
+        return multilabel_report(predictions, [example["label"] for example in examples], self.classes())
+
+    def label_counts(self, examples: list[Example]) -> dict[str, int]:
+        """The number of examples with each label."""
+        counts = Counter(index for example in examples for index in example["label"])
+        return {name: counts[index] for index, name in enumerate(self.classes())}
+
+    def mistake(self, prediction: Any, example: Example, result: dict[str, Any]) -> dict[str, Any]:
+        """The right and the predicted labels, and the `probability` that the model gives its surest wrong decision."""
+        names, scores = self.classes(), result["scores"]
+        right, wrong = [names[i] for i in example["label"]], set(prediction) ^ set(example["label"])
+        surest = max(scores[names[i]] if i in prediction else 1 - scores[names[i]] for i in wrong)
+        predicted = ", ".join(result["labels"])
+        return {"label": ", ".join(right), "predicted": predicted, "probability": round(surest, 4)}
+
+
+def sigmoid(logits: np.ndarray) -> np.ndarray:
+    """The probability of each logit on its own."""
+    # tanh does not overflow where exp would
+    return 0.5 * (1 + np.tanh(0.5 * logits.astype(np.float64)))
+
+
+def is_one(row: Row, column: str) -> bool:
+    """Whether the cell of a label's column is 1. Raises UserError for anything but 0 or 1."""
+    value = binary(cell(row, column))
+    if value is None:
+        raise UserError(f"the column '{column}' holds {cell(row, column)!r:.40}, 0 or 1 was expected")
+    return value
+
+
+def split_list(text: str, separator: str) -> list[str]:
+    """The items of a list as text: `2,4`, or in brackets as Python, JSON and NumPy print one."""
+    text = text.strip()
+    if not (text.startswith("[") and text.endswith("]")):
+        return [item.strip() for item in text.split(separator)]
+    inside = text[1:-1].strip()
+    if quoted := QUOTED.findall(inside):
+        return [single or double for single, double in quoted]
+    # NumPy, and so pandas, prints a list of numbers without commas
+    return [item.strip() for item in inside.split(separator)] if separator in inside else inside.split()

@@ -1,0 +1,195 @@
+"""Several labels for a text: the forms of files, scores as scikit-learn has them, thresholds, and files of lists that
+`classification` refuses."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.metrics import f1_score, precision_recall_fscore_support
+from table_files import write_table as table
+
+from kobert_pipeline.errors import UserError
+from kobert_pipeline.features.format import Features
+from kobert_pipeline.features.metrics import f1_threshold, indicators, multilabel_report, multilabel_scores
+from kobert_pipeline.features.task import Task
+from kobert_pipeline.features.tasks.multilabel import sigmoid
+
+KOTE = [("글 하나", [2, 13]), ("글 둘", [13]), ("글 셋", [])]
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.json", "a.parquet"])
+def test_lists_of_numbers_are_read_in_the_order_of_their_values(name: str, tmp_path: Path) -> None:
+    records = [{"ID": f"x{i}", "text": text, "labels": labels} for i, (text, labels) in enumerate(KOTE)]
+    task = Task.choose("multilabel").fit_labels([table(tmp_path / name, *records)])
+    assert task.labels == ["2", "13"]
+    assert [example["label"] for example in task.read(tmp_path / name)] == [[0, 1], [1], []]
+
+
+@pytest.mark.parametrize(
+    ("cells", "separator"),
+    [
+        (["2,4", "4", "2, 4"], ","),
+        (["2|4", "4", "4|2"], "|"),
+        (["[2, 4]", "[4]", "[ 2  4]"], ","),  # Python's and NumPy's lists in a table
+        (["['2', '4']", '["4"]', "['2' '4']"], ","),
+    ],
+)
+def test_lists_as_text_are_read(cells: list[str], separator: str, tmp_path: Path) -> None:
+    rows = "".join(f"글 {i}\t{cell}\n" for i, cell in enumerate(cells))
+    (tmp_path / "a.tsv").write_text(f"document\tlabel\n{rows}", encoding="utf-8")
+    task = Task.choose({"name": "multilabel", "separator": separator}).fit_labels([tmp_path / "a.tsv"])
+    assert task.labels == ["2", "4"]
+    assert [example["label"] for example in task.read(tmp_path / "a.tsv")] == [[0, 1], [1], [0, 1]]
+
+
+def test_numbers_mean_the_named_labels_in_their_order(tmp_path: Path) -> None:
+    path = table(tmp_path / "a.jsonl", {"text": "글", "labels": [1, "기쁨"]}, {"text": "말", "labels": [0]})
+    task = Task.choose({"name": "multilabel", "labels": ["기쁨", "슬픔"]})
+    assert [example["label"] for example in task.read(path)] == [[0, 1], [0]]
+    for labels in (["1", "7"], None):  # a name that is a number, and labels whose order the file decides
+        with pytest.raises(UserError, match=r"line 2: the label is '0'|line 1: the label is '기쁨'"):
+            Task.choose({"name": "multilabel", "labels": labels}).with_model_labels(labels or ["1", "기쁨"]).read(path)
+
+
+@pytest.mark.parametrize(("one", "none"), [("1", "0"), ("1.0", "0.0"), (1, 0), (True, False), (1.0, 0.0)])
+def test_columns_of_0_and_1_are_labels_however_they_are_written(one: Any, none: Any, tmp_path: Path) -> None:
+    record = {"id": 1, "문장": "글", "여성": none, "기타 혐오": one, "score": 0.3, "clean": none}
+    path = table(tmp_path / "a.jsonl", record, record | {"여성": one}, record | {"기타 혐오": none})
+    task = Task.choose("multilabel").fit_labels([path])
+    assert task.labels == ["여성", "기타 혐오", "clean"], "neither the id nor a column with other numbers"
+    assert [example["label"] for example in task.read(path)] == [[1], [0, 1], []]
+    chosen = Task.choose({"name": "multilabel", "labels": ["clean", "여성"]})
+    assert [example["label"] for example in chosen.read(path)] == [[], [1], []]
+
+
+@pytest.mark.parametrize(
+    ("records", "message"),
+    [
+        (
+            [{"text": "글", "labels": ["가", "나"]}, {"text": "글", "labels": None}],
+            "line 2: the labels are None; a list",
+        ),
+        (
+            [{"text": "글", "labels": "가,나"}, {"text": "글", "labels": ""}],
+            r"line 2: the labels are ''; .*\[\] for none",
+        ),
+        ([{"text": "글", "labels": "가,나"}, {"text": "글", "labels": "가,,나"}], "line 2: the labels are '가,,나'"),
+        ([{"text": "글", "labels": ["가", {}]}], "line 1: the labels are"),
+        ([{"text": "글", "labels": ["가"]}], "at least two labels, found was only '가'"),
+        ([{"text": "글", "kind": "가"}], "no column is the label of the task multilabel"),
+    ],
+)
+def test_what_is_no_list_of_labels_is_refused_by_its_line(
+    records: list[dict[str, Any]], message: str, tmp_path: Path
+) -> None:
+    path = table(tmp_path / "a.jsonl", *records)
+    with pytest.raises(UserError, match=message):
+        Task.choose("multilabel").fit_labels([path])
+
+
+def test_a_label_that_training_does_not_have_and_a_cell_that_is_not_0_or_1_are_refused(tmp_path: Path) -> None:
+    task = Task.choose({"name": "multilabel", "labels": ["가", "나"]})
+    with pytest.raises(UserError, match=r"line 1: the label is '다'; allowed are .*가, 나"):
+        task.read(table(tmp_path / "a.jsonl", {"text": "글", "labels": ["가", "다"]}))
+    with pytest.raises(UserError, match="line 2: the column '나' holds '2', 0 or 1 was expected"):
+        task.read(table(tmp_path / "b.csv", {"text": "글", "가": 1, "나": 2}))
+    for thresholds in (0, 1.5, {"가": -0.1}):
+        with pytest.raises(Exception, match="a threshold is a probability between 0 and 1"):
+            Task.choose({"name": "multilabel", "thresholds": thresholds})
+
+
+@pytest.mark.parametrize(
+    ("labels", "listed"),
+    [(["2", "4", "2,4"], "2,4"), (["가;나", "나;가", "다"], "가;나"), (["a|b", "b", "a"], r"a\|b")],
+)
+def test_classification_names_labels_that_are_lists_of_others(labels: list[str], listed: str, tmp_path: Path) -> None:
+    rows = [{"text": f"글 {i}", "label": label} for i, label in enumerate(labels)]
+    path = table(tmp_path / "a.jsonl", *rows)
+    with pytest.raises(UserError, match=f"the label '{listed}' is a list of labels.*the task multilabel"):
+        Task.choose("classification").fit_labels([path])
+    assert len(Task.choose({"name": "classification", "labels": labels}).read(path)) == 3, (
+        "the option says they are one"
+    )
+
+
+@pytest.mark.parametrize("labels", [["서울, 중구", "부산", "대구"], ["가,", "나"], ["예", "아니요"]])
+def test_a_label_with_a_comma_alone_is_no_list(labels: list[str], tmp_path: Path) -> None:
+    path = table(tmp_path / "a.jsonl", *({"text": "글", "label": label} for label in labels))
+    assert Task.choose("classification").fit_labels([path]).labels == sorted(labels)
+
+
+def test_classification_points_at_the_columns_of_a_file_with_one_for_each_label(tmp_path: Path) -> None:
+    path = table(tmp_path / "a.csv", {"sentence": "글", "여성": 1, "남성": 0})
+    with pytest.raises(UserError, match=r"no column is the label.*the columns 여성, 남성 hold 0 and 1: .*multilabel"):
+        Task.choose("classification").read(path)
+
+
+# scores
+
+
+rows_of_labels = st.lists(st.lists(st.integers(0, 3), unique=True), min_size=1, max_size=12)
+
+
+@given(st.data())
+def test_scores_are_those_of_scikit_learn(data: Any) -> None:
+    right = data.draw(rows_of_labels)
+    predicted = [data.draw(st.lists(st.integers(0, 3), unique=True)) for _ in right]
+    scores = multilabel_scores(predicted, right, 4)
+    pairs = [(indicators(right, 4), indicators(predicted, 4))]
+    for expected, given_rows in pairs:
+        for average in ("micro", "macro"):
+            f1 = f1_score(expected, given_rows, average=average, zero_division=0)
+            assert scores[f"{average}_f1"] == pytest.approx(100 * f1)
+        assert scores["subset_accuracy"] == pytest.approx(100 * (expected == given_rows).all(1).mean())
+        table_of = precision_recall_fscore_support(expected, given_rows, zero_division=0)
+    classes = multilabel_report(predicted, right, list("가나다라"))["classes"]
+    found = [[row[name] for row in classes] for name in ("precision", "recall", "f1", "support")]
+    np.testing.assert_allclose(found[:3], 100 * np.array(table_of[:3]), atol=1e-3)
+    assert found[3] == list(table_of[3])
+
+
+probabilities = st.lists(st.sampled_from([0.0, 0.1, 0.2, 0.4, 0.5, 0.6, 0.8, 0.9, 1.0]), min_size=1, max_size=10)
+
+
+@given(st.data())
+def test_the_threshold_has_the_best_f1_of_all_there_are(data: Any) -> None:
+    scores = np.array(data.draw(probabilities))
+    right = np.array([data.draw(st.booleans()) for _ in scores])
+
+    def f1(threshold: float) -> float:
+        return float(f1_score(right, scores >= threshold, zero_division=0))
+
+    threshold = f1_threshold(scores, right)
+    best = max(f1(candidate) for candidate in np.linspace(0.01, 0.99, 99))
+    assert f1(threshold) == pytest.approx(max(best, f1(0.5)))
+    assert 0 < threshold < 1
+    if f1(0.5) == pytest.approx(best):
+        assert threshold == 0.5
+
+
+def test_thresholds_are_chosen_on_dev_kept_as_state_and_decide_the_labels() -> None:
+    task = Task.choose({"name": "multilabel", "labels": ["가", "나"]})
+    logits = {"logits": [np.array(row, np.float32) for row in ([-1.0, 2.0], [-2.0, 1.0], [-4.0, -0.5], [-3.0, -3.0])]}
+    examples = [{"text": "글", "label": label} for label in ([0, 1], [0], [], [])]
+    features = Features({}, examples)
+    calibrated = task.calibrate(logits, features)
+    state = calibrated.inference_state()
+    assert state["thresholds"]["가"] == pytest.approx((sigmoid(np.float32(-2.0)) + sigmoid(np.float32(-3.0))) / 2)
+    assert sigmoid(np.float32(1.0)) < state["thresholds"]["나"] < sigmoid(np.float32(2.0))
+    assert calibrated.predict(logits, features) == [[0, 1], [0], [], []]
+    assert task.predict(logits, features) == [[1], [1], [], []], "without thresholds one half decides"
+    assert Task.choose("multilabel").with_inference_state(state).thresholds == state["thresholds"]
+    fixed = Task.choose({"name": "multilabel", "labels": ["가", "나"], "thresholds": 0.3})
+    assert fixed.calibrate(logits, features) is fixed
+    [row] = calibrated.results([[0, 1]], {"logits": logits["logits"][:1]}, Features({}, examples[:1]))
+    assert row == {"text": "글", "labels": ["가", "나"], "scores": {"가": 0.2689, "나": 0.8808}}
+
+
+def test_a_mistake_is_as_sure_as_its_surest_wrong_decision() -> None:
+    task = Task.choose({"name": "multilabel", "labels": ["가", "나", "다"]})
+    result = {"labels": ["가", "나"], "scores": {"가": 0.9, "나": 0.6, "다": 0.2}}
+    mistake = task.mistake([0, 1], {"label": [0, 2]}, result)  # type: ignore[attr-defined]
+    assert mistake == {"label": "가, 다", "predicted": "가, 나", "probability": 0.8}
