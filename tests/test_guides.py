@@ -76,7 +76,7 @@ def workdir(tmp_path_factory: pytest.TempPathFactory) -> Path:
         recipe = recipe.replace(printed, smaller)
     # the sections on labels, on questions and choices, and on spans add to it
     content = yaml.safe_load(recipe)
-    for name in ("labels: [교통, 날씨]", "kinds.csv", "lighthouse.jsonl", "visits.jsonl"):
+    for name in ("labels: [교통, 날씨]", "kinds.csv", "lives.jsonl", "lighthouse.jsonl", "visits.jsonl"):
         for section, added in yaml.safe_load(block("yaml", name).replace("epochs: 3", "epochs: 1")).items():
             content[section] |= added
     (workdir / "mine.yaml").write_text(yaml.safe_dump(content, allow_unicode=True), encoding="utf-8")
@@ -87,6 +87,12 @@ def workdir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     header, *rows = block("csv", "story,").splitlines()
     stories = [row.replace(".", f" ({i}번째).", 1) for i in range(12) for row in rows]
     (workdir / "mydata" / "stories.csv").write_text("\n".join([header, *stories]), encoding="utf-8")
+    lives = [
+        row.replace('다", "subject', f"다 {i}번째로" + '", "subject')
+        for i in range(12)
+        for row in block("jsonl", "subject").splitlines()
+    ]
+    (workdir / "mydata" / "lives.jsonl").write_text("\n".join(lives), encoding="utf-8")
     questions = [
         row.replace("밝혔다.", f"밝혔다. {i}번째 이야기다.")
         for i in range(12)
@@ -120,7 +126,7 @@ def outputs(workdir, kobert_process) -> dict[str, str]:
 def test_the_commands_of_the_guide_run_one_after_the_other(workdir, outputs) -> None:
     assert "done" in outputs["status mine.yaml"]
     assert "missing" not in outputs["status mine.yaml"]
-    topics, kinds, answers, choices, visits, moods, many = (
+    topics, kinds, lives, answers, choices, visits, moods, many = (
         printed for line, printed in outputs.items() if line.startswith("predict")
     )
     assert "label: " in moods
@@ -128,6 +134,7 @@ def test_the_commands_of_the_guide_run_one_after_the_other(workdir, outputs) -> 
     assert [json.loads(line)["text"] for line in many.splitlines()] == [line.split("\t")[1] for line in reviews[1:]]
     assert "label: 교통" in topics or "label: 날씨" in topics
     assert "labels: [" in kinds
+    assert "label: no_relation" in lives or "label: per:place_of_residence" in lives
     assert "null_score: " in answers
     assert "choice: 그는 " in choices
     assert "entities: [" in visits

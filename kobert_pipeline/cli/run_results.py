@@ -106,6 +106,8 @@ def result_of(counts: dict[str, Any], options: Mapping[str, Any] = MappingProxyT
         parts.append(f"{counts['dev_examples']:,} dev examples")
     if "train_labels" in counts:
         parts.append(label_counts(counts["train_labels"]))
+    if contradicting := sum(counts.get(f"{split}_texts_contradicting", 0) for split in ("train", "dev", "test")):
+        parts.append(f"{contradicting:,} texts have more than one label")
     if "vocab_size" in counts:
         parts.append(f"{counts['vocab_size']:,} tokens in the vocabulary")
     if (rate := counts.get("unknown_rate", counts.get("train_unknown_rate"))) is not None:

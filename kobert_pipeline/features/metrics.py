@@ -48,6 +48,26 @@ def matthews_corrcoef(predictions: list[int], labels: list[int]) -> float:
     return 100.0 * float(matthews_corrcoef(labels, predictions))
 
 
+def relation_f1(predictions: list[int], labels: list[int], scored: list[int]) -> float:
+    """Micro F1 of the labels `scored`, in percent: a relation that is predicted where there is none counts as wrong, as
+    does one that is missed."""
+    from sklearn.metrics import f1_score
+
+    return 100.0 * float(f1_score(labels, predictions, labels=scored, average="micro", zero_division=0))
+
+
+def auprc(probabilities: np.ndarray, labels: list[int]) -> float:
+    """KLUE's area under the precision-recall curve of each label by its probabilities (n, labels), the mean over the
+    labels that occur, in percent."""
+    from sklearn.metrics import auc, precision_recall_curve
+
+    areas = []
+    for label in sorted(set(labels)):
+        precision, recall, _ = precision_recall_curve(np.array(labels) == label, probabilities[:, label])
+        areas.append(auc(recall, precision))
+    return 100.0 * float(np.mean(areas))
+
+
 CLASSIFICATION: dict[str, Callable[[list[int], list[int]], float]] = {
     "accuracy": accuracy, "f1": f1, "macro_f1": macro_f1, "mcc": matthews_corrcoef,
 }  # fmt: skip

@@ -124,8 +124,12 @@ class SequenceTask(Task):
 
     def mistake(self, prediction: Any, example: Example, result: dict[str, Any]) -> dict[str, Any]:
         """What is wrong with a prediction: the `label` of the file, what was `predicted`, and its `probability`."""
-        right, predicted = self.classes()[example["label"]], result["label"]
-        return {"label": right, "predicted": predicted, "probability": result["scores"][predicted]}
+        label = result["label"]
+        return {"label": self.label_name(example), "predicted": label, "probability": result["scores"][label]}
+
+    def label_name(self, example: Example) -> str | None:
+        """The name of the label."""
+        return names[example["label"]] if (names := self.classes()) else None
 
     def content(self, example: Example) -> str:
         """The text, or both texts."""
@@ -134,8 +138,13 @@ class SequenceTask(Task):
 
 def probabilities(logits: np.ndarray) -> list[float]:
     """The softmax of (n,) logits, rounded to four decimals."""
+    return [round(score, 4) for score in softmax(logits).tolist()]
+
+
+def softmax(logits: np.ndarray) -> np.ndarray:
+    """The softmax of (n,) logits, float64."""
     scores = np.exp(logits.astype(np.float64) - logits.max())  # without the maximum, large logits would overflow
-    return [round(score, 4) for score in (scores / scores.sum()).tolist()]
+    return np.asarray(scores / scores.sum())
 
 
 def _texts(examples: list[Example]) -> tuple[list[str], list[str] | None]:

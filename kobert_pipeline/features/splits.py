@@ -8,7 +8,7 @@ from kobert_pipeline.corpus.decontaminate import EvaluationTexts
 from kobert_pipeline.corpus.document import in_split, smallest_share
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.options import FeaturesOptions, named_files, train_files
-from kobert_pipeline.features.task import RARE, Example, refuse_empty
+from kobert_pipeline.features.task import RARE, Example, Task, refuse_empty
 from kobert_pipeline.progress import current_display
 from kobert_pipeline.tables.data_files import data_file, data_files
 
@@ -16,6 +16,8 @@ DRAW_SEED = 1
 """Random seed of the choice of `max_train_examples`."""
 RARE_SHOWN = 10
 """Rare labels that are named."""
+SHOWN = 3
+"""Texts with contradicting labels that are named."""
 
 
 def raw_files(options: FeaturesOptions, data_dir: Path) -> list[Path]:
@@ -35,12 +37,30 @@ def prepare(
     options.task.refuse_in_training(splits["train"])
     for examples in splits.values():
         options.task.refuse_inconsistent(examples)
+    for name, examples in splits.items():
+        if contradicting := contradictions(options.task, examples):
+            counts[f"{name}_texts_contradicting"] = len(contradicting)
+            shown = "; ".join(f"{text:.40} ({', '.join(labels[:4])})" for text, labels in contradicting[:SHOWN])
+            current_display().say(
+                f"note     {len(contradicting):,} texts of {name} have more than one label, so a model cannot be right "
+                f"about all of their rows; correct them, or choose a task that reads what tells them apart: {shown}"
+            )
     if rare := options.task.rare_labels(splits["train"]):
         shown = ", ".join(f"{label} ({count or 'only in dev'})" for label, count in list(rare.items())[:RARE_SHOWN])
         current_display().say(
             f"note     only {RARE} training examples or fewer have these labels, check them for typing errors: {shown}"
         )
     return options, splits, counts
+
+
+def contradictions(task: Task, examples: list[Example]) -> list[tuple[str, list[str]]]:
+    """The texts, or pairs, that have more than one label, with these labels; none for tasks without classes."""
+    labels_of: dict[str, set[str]] = {}
+    for example in examples:
+        label = task.label_name(example)
+        if label is not None and example["group"]:  # NSMC's empty texts are of both kinds
+            labels_of.setdefault("\t".join(example[name] for name in task.inputs), set()).add(label)
+    return [(text, sorted(labels)) for text, labels in labels_of.items() if len(labels) > 1]
 
 
 def split(options: FeaturesOptions, data_dir: Path) -> tuple[dict[str, list[Example]], dict[str, int]]:

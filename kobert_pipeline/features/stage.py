@@ -30,7 +30,7 @@ def run(
 ) -> dict[str, Any]:
     """Write `train/`, `dev/` and `test/` to `out`; return the counts. `corpus` is the folder of the documents, for
     options that need it."""
-    from kobert_pipeline.tokenizer.loading import load_tokenizer
+    from kobert_pipeline.tokenizer.loading import add_tokens, load_tokenizer
     from kobert_pipeline.tokenizer.unknown import SAMPLE, count_unknown, judge_rate, rate, unknown_words
 
     report("reading")
@@ -44,7 +44,7 @@ def run(
         counts |= {"train_examples_synthetic": made["train"], "synthetic_made": sum(made.values())}
         if made["dev"]:
             counts["dev_examples_synthetic"] = made["dev"]
-    loaded = load_tokenizer(tokenizer)
+    loaded = add_tokens(load_tokenizer(tokenizer), options.task.added_tokens)
     for name, examples in splits.items():
         parts = [(examples, loaded)]
         if name == "train" and options.plain_share:
@@ -62,7 +62,8 @@ def run(
             counts[f"{name}_labels"] = labels
         sizes["truncated"] = options.task.truncated(features, loaded, options.max_length)
         counts |= {f"{name}_{key}": value for key, value in (sizes | options.task.counts(features)).items()}
-    settings = {"plain_share": options.plain_share} if options.plain_share else {}
+    settings: dict[str, Any] = {"plain_share": options.plain_share} if options.plain_share else {}
+    settings |= {"vocab_size": len(loaded)} if options.task.added_tokens else {}
     write_json(out / "task.json", {"task": options.task.dump(), "max_length": options.max_length, **settings})
     return counts
 
@@ -101,14 +102,14 @@ Parts = list[tuple[list[Example], Any]]
 def with_plain(options: FeaturesOptions, examples: list[Example], tokenizer: Any, folder: Path) -> Parts:
     """The examples in two parts: those for `tokenizer`, and then the `plain_share` for the one in `plain/` of its
     folder. Raises UserError where there is no such folder."""
-    from kobert_pipeline.tokenizer.loading import load_tokenizer
+    from kobert_pipeline.tokenizer.loading import add_tokens, load_tokenizer
 
     if not (folder / PLAIN).is_dir():
         raise UserError(
             "features: plain_share is for tokenizers of this package, which have a folder plain; leave it out"
         )
     analyzed, others = split_by_group(examples, PLAIN, options.plain_share)
-    return [(analyzed, tokenizer), (others, load_tokenizer(folder / PLAIN))]
+    return [(analyzed, tokenizer), (others, add_tokens(load_tokenizer(folder / PLAIN), options.task.added_tokens))]
 
 
 def featurize(options: FeaturesOptions, parts: Parts, split: str) -> Features:

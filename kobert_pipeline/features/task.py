@@ -79,9 +79,19 @@ class Task(Plugin):
         """The inputs that may get noise, since the right answer stays the same or is known from the noisy text."""
         return ()
 
-    def text_parser(self, first: Row) -> Callable[[str], str]:
-        """What makes a text that is read from its cell, by the first row of a table: nearly always the same text."""
-        return str
+    @property
+    def added_tokens(self) -> tuple[str, ...]:
+        """Tokens that the tokenizer gets for this task, such as markers around entities; the model's embeddings grow by
+        as many."""
+        return ()
+
+    def text_parser(self, first: Row) -> Callable[[str, Row], str]:
+        """What makes a text of its cell and its row, by the first row of a table: nearly always the same text."""
+        return lambda text, row: text
+
+    def card_sample(self) -> dict[str, Any]:
+        """The `sample`, in the form that the model reads."""
+        return dict(self.sample)
 
     @property
     def takes_windows(self) -> bool:
@@ -170,6 +180,10 @@ class Task(Plugin):
         """The task with the options of an `inference_state`."""
         stored = {name: state[name] for name in self.inference_options if name in state}
         return type(self).model_validate(self.model_dump() | stored)
+
+    def label_name(self, example: Example) -> str | None:
+        """The label of an example in words; None for tasks without classes."""
+        return None
 
     def label_counts(self, examples: list[Example]) -> dict[str, int]:
         """The number of examples (of entities, for tagging) with each label; {} for tasks without classes."""

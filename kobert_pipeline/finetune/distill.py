@@ -58,6 +58,7 @@ def labels_single_texts(task: Task) -> bool:
         and not task.paired
         and task.auto_class == SequenceTask.auto_class
         and task.problem_type is None
+        and not task.added_tokens
     )
 
 

@@ -29,7 +29,7 @@ from kobert_pipeline.finetune.pooling import SentenceVectors
 from kobert_pipeline.progress import track
 from kobert_pipeline.questions.exact_match import TYPES
 from kobert_pipeline.tokenizer.special_tokens import PAD_ID
-from kobert_pipeline.training.hf_config import fine_tuned_for, model_class
+from kobert_pipeline.training.hf_config import added_tokens, fine_tuned_for, model_class
 from kobert_pipeline.training.weight_files import load_pretrained
 
 if TYPE_CHECKING:
@@ -88,28 +88,26 @@ def drop_unsupported_inputs(model: Any, batch: dict[str, torch.Tensor]) -> dict[
 
 
 def build(
-    task: Task, pretrained: Path, from_scratch: bool, plan: "FinetunePlan", max_length: int, frozen: bool = False
+    task: Task,
+    pretrained: Path,
+    from_scratch: bool,
+    plan: "FinetunePlan",
+    max_length: int,
+    frozen: bool = False,
+    vocab_size: int = 0,
 ) -> Any:
     """The encoder in the folder `pretrained` with the task's head, or `frozen` in a `FeatureBasedModel`. With
-    `from_scratch` the encoder's weights are random, too."""
+    `from_scratch` the encoder's weights are random, too. `vocab_size`: the size of a tokenizer with the task's
+    `added_tokens`, whose embeddings are random."""
     import transformers
 
     auto = transformers.AutoModel if frozen else getattr(transformers, task.auto_class)
-    # by the problem type of an earlier fine-tuning, `transformers` would choose the loss of that task
-    changes = {"problem_type": None, **task.config()}
-    config = transformers.AutoConfig.from_pretrained(pretrained, trust_remote_code=False, **changes)
-    # stored in the model: inference must split texts into windows of the same length, as the task was configured here
-    config.task_specific_params = {task.name: {"max_length": max_length} | task.inference_state()}
-    # pretraining used no dropout, but fine-tuning sees every example several times. Not in attention, where dropout
-    # would rule out the fast kernels on CPU
-    for name in DROPOUTS:
-        if hasattr(config, name):
-            setattr(config, name, plan.dropout)
-    name_padding(config)
-    # GPT-2's token classifier reads this name, which its config lacks by default, and would else use 0.1
-    config.classifier_dropout = plan.dropout
+    config, before = _config(task, pretrained, plan, max_length)
     # float32 whatever type the weights are stored in: a step is often too small to change one of half precision
     model = auto.from_config(config, dtype=torch.float32) if from_scratch else _pretrained(auto, pretrained, config)
+    if vocab_size:
+        # the tokens of an earlier fine-tuning give way to this one's
+        model.resize_token_embeddings(max(vocab_size, config.vocab_size - before), mean_resizing=False)
     if isinstance(task, SpanTask) and task.exact_match_feature:
         add_match_types(model)
     if plan.mixed_precision == "bf16" and max_length <= EAGER_MAX_LENGTH and not torch.cuda.is_available():
@@ -121,6 +119,29 @@ def build(
         model.pooler.requires_grad_(False)  # a part of the class that no loss reads
     keep_first_token(model)
     return model
+
+
+def _config(task: Task, pretrained: Path, plan: "FinetunePlan", max_length: int) -> tuple[Any, int]:
+    """The config of the model in a folder, changed for the task, and the number of tokens that an earlier fine-tuning
+    added."""
+    import transformers
+
+    # by the problem type of an earlier fine-tuning, `transformers` would choose the loss of that task
+    changes = {"problem_type": None, **task.config()}
+    config = transformers.AutoConfig.from_pretrained(pretrained, trust_remote_code=False, **changes)
+    # stored in the model: inference must split texts into windows of the same length, as the task was configured here
+    before = added_tokens(config.to_dict())
+    tokens = {"added_tokens": list(task.added_tokens) or before} if task.added_tokens or before else {}
+    config.task_specific_params = {task.name: {"max_length": max_length, **tokens} | task.inference_state()}
+    # pretraining used no dropout, but fine-tuning sees every example several times. Not in attention, where dropout
+    # would rule out the fast kernels on CPU
+    for name in DROPOUTS:
+        if hasattr(config, name):
+            setattr(config, name, plan.dropout)
+    name_padding(config)
+    # GPT-2's token classifier reads this name, which its config lacks by default, and would else use 0.1
+    config.classifier_dropout = plan.dropout
+    return config, len(before)
 
 
 def add_match_types(model: Any) -> None:

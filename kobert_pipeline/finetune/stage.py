@@ -203,7 +203,8 @@ def _train_seed(
     from kobert_pipeline.training.device import adapt_to_device, device
     from kobert_pipeline.training.log import quiet_transformers
 
-    task, max_length = Task.of_features(features), read_json(features / "task.json")["max_length"]
+    task, settings = Task.of_features(features), read_json(features / "task.json")
+    max_length, vocab_size = settings["max_length"], settings.get("vocab_size", 0)
     positions = max_input_length(read_json(pretrained / "config.json"))
     if max_length > positions:
         raise UserError(
@@ -215,7 +216,7 @@ def _train_seed(
     quiet_transformers()
     # right before the model is built, so that a new head depends on the seed alone
     torch.manual_seed(seed)
-    model = build(task, pretrained, options.init == SCRATCH, plan, max_length, options.encoder == "frozen")
+    model = build(task, pretrained, options.init == SCRATCH, plan, max_length, options.encoder == "frozen", vocab_size)
     best_folder = out / model_folder if model_folder else None
     soft = (distill.load(soft_labels), options.distill.epochs) if soft_labels and options.distill else None
     trained = train_and_select(model.to(device()), task, train, dev, plan, out, best_folder, tracking, soft)

@@ -17,8 +17,8 @@ from kobert_pipeline.finetune import onnx_model
 from kobert_pipeline.runs import manifest
 from kobert_pipeline.runs.manifest import is_finished, verify
 from kobert_pipeline.tokenizer import tokenizers_only
-from kobert_pipeline.tokenizer.loading import is_morpheme_tokenizer
-from kobert_pipeline.training.hf_config import inference_length
+from kobert_pipeline.tokenizer.loading import add_tokens, is_morpheme_tokenizer
+from kobert_pipeline.training.hf_config import added_tokens, inference_length
 from kobert_pipeline.training.weight_files import ONNX, ONNX_INT8, WEIGHTS, lack_of_weights, weight_files
 
 MODEL_FILES = ("config.json", WEIGHTS)
@@ -45,6 +45,8 @@ def load(folder: Path, tokenizer_folder: Path | None = None, backend: str = TORC
         model, tokenizer = load_model(folder, tokenizer_folder is None), load_tokenizer(tokenizer_folder or folder)
     else:
         model, tokenizer = load_onnx(folder, backend), load_tokenizer(folder, with_transformers=False)
+    if tokenizer_folder:  # that of a run lacks what fine-tuning added
+        add_tokens(tokenizer, added_tokens(model.config.to_dict()))
     tokens = model.config.vocab_size
     # embeddings of other packages' checkpoints may have spare rows
     fits = len(tokenizer) == tokens if is_morpheme_tokenizer(tokenizer) else len(tokenizer) <= tokens

@@ -64,10 +64,10 @@ def table_examples(
     def maker(first: Row) -> Callable[[Row], tuple[dict[str, Any], Example]]:
         column_of = find_columns(first, fields, task.name if task else "fill-mask", BY_COLUMN)
         ids = id_column(first, getattr(task, "id", None))
-        read = task.text_parser(first) if task else str
+        read = task.text_parser(first) if task else (lambda text, row: text)
 
         def example(row: Row) -> tuple[dict[str, Any], Example]:
-            texts = for_all | {name: read(nullable_text(row, column)) for name, column in column_of.items()}
+            texts = for_all | {name: read(nullable_text(row, column), row) for name, column in column_of.items()}
             return row_names(row, ids), task.unlabelled([texts[name] for name in inputs]) if task else texts
 
         return example

@@ -25,8 +25,8 @@ def card_example(task: Task, licence: str, run_dir: Path, features: str) -> dict
     """The task's own sample, or, for tasks on files of any domain, the first fitting example of dev where the licence
     of the data allows to show it; {} where it does not, or none fits."""
     dev = run_dir / "features" / features / "dev" / "examples.jsonl"
-    if task.sample or not allows_quoting(licence) or not dev.is_file():
-        return dict(task.sample)
+    if task.card_sample() or not allows_quoting(licence) or not dev.is_file():
+        return task.card_sample()
     candidates = ({name: example[name] for name in FIELDS if name in example} for example in read_json_lines(dev))
     return next((example for example in candidates if is_fit(example)), {})
 

@@ -90,7 +90,8 @@ def publish_model(
     facts = card_facts(recipe, recipe_name, key, options, data_dir, manifests, related, config, task, results, analyzer)
     if task:
         noise = noise_on_dev(model, tokenizer, run_dir / "features" / features, recipe.features[features].dev)
-        example = card_example(task, dev_licence(recipe.features[features]), run_dir, features)
+        fitted = Task.of_features(run_dir / "features" / features)
+        example = card_example(fitted, dev_licence(recipe.features[features]), run_dir, features)
         facts = replace(facts, example=example, noise=noise)
     history = training_history(recipe, data_dir, manifests | related)
     counts = publish_stage.run(options, facts, history, model, tokenizer, out, cost)

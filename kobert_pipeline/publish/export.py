@@ -8,11 +8,13 @@ from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
 
+from tokenizers import AddedToken, Tokenizer
+
 from kobert_pipeline.files import read_json, write_json
 from kobert_pipeline.publish.consistency import refuse_disagreement, segments
-from kobert_pipeline.tokenizer.loading import is_morpheme_tokenizer, load_tokenizer
+from kobert_pipeline.tokenizer.loading import add_tokens, is_morpheme_tokenizer, load_tokenizer
 from kobert_pipeline.tokenizer.plain import PLAIN
-from kobert_pipeline.training.hf_config import inference_length, trained_pooling
+from kobert_pipeline.training.hf_config import added_tokens, inference_length, trained_pooling
 from kobert_pipeline.training.weight_files import WEIGHTS
 
 SENTENCE_TRANSFORMERS_MODULES = [
@@ -34,10 +36,10 @@ def export(model: Path, tokenizer: Path, out: Path, dtype: str = "float32") -> N
     """Write config, weights in `dtype`, tokenizer and the tokenizer's code to `out`. Raises UserError, before anything
     is written, when model and tokenizer do not belong together."""
     config = read_json(model / "config.json")
-    loaded = load_tokenizer(tokenizer)
+    loaded = add_tokens(load_tokenizer(tokenizer), added_tokens(config))
     names = inputs_of(config, loaded.model_input_names)
     if names != loaded.model_input_names:
-        loaded = load_tokenizer(tokenizer, model_input_names=names)
+        loaded = add_tokens(load_tokenizer(tokenizer, model_input_names=names), added_tokens(config))
     refuse_disagreement(model, loaded)
     # truncate where fine-tuning did, so that `transformers` reads as much of a text as `kobert predict`
     loaded.model_max_length = inference_length(config)
@@ -106,6 +108,10 @@ def export_plain(model: Path, tokenizer: Path, out: Path) -> None:
     config["model_input_names"] = inputs_of(model_config, config["model_input_names"])
     (out / PLAIN).mkdir(exist_ok=True)
     shutil.copyfile(tokenizer / PLAIN / "tokenizer.json", out / PLAIN / "tokenizer.json")
+    if tokens := added_tokens(model_config):
+        backend = Tokenizer.from_file(str(out / PLAIN / "tokenizer.json"))
+        backend.add_special_tokens([AddedToken(token, normalized=False) for token in tokens])
+        backend.save(str(out / PLAIN / "tokenizer.json"))
     write_json(out / PLAIN / "tokenizer_config.json", config)
 
 

@@ -28,7 +28,7 @@ PIPELINES = {
 }
 
 HUB_METRICS = {
-    "macro_f1": "f1", "micro_f1": "f1", "subset_accuracy": "accuracy",
+    "auprc": "average_precision", "macro_f1": "f1", "micro_f1": "f1", "subset_accuracy": "accuracy",
     "mcc": "matthews_correlation", "pearson": "pearsonr", "spearman": "spearmanr",
     "entity_f1": "f1", "entity_precision": "precision", "entity_recall": "recall", "character_macro_f1": "f1",
     "HasAns_exact": "exact_match", "HasAns_f1": "f1", "NoAns_exact": "exact_match", "NoAns_f1": "f1",

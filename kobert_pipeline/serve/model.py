@@ -54,6 +54,8 @@ class ServedModel:
         self.mask_token, self.vocab_size = str(self.tokenizer.mask_token), self.model.config.vocab_size
         self.endpoints, self.torch_only = self._endpoints(folder)
         self.scores = card_scores(folder)
+        needs_markers = self.task and self.task.added_tokens
+        self.marked_example: str | None = self.task.card_sample()["text"] if self.task and needs_markers else None
         with load_errors(folder):
             self._warm_up()
 

@@ -59,6 +59,8 @@ class Model(BaseModel):
     endpoints: list[str]
     paired: bool
     """Whether it labels pairs of texts."""
+    example: str | None
+    """A text in the form that the model reads, where it needs markers; null where any text will do."""
     mask_token: str | None
     """What texts for /v1/fill-mask have; null where the model does not answer that."""
     scores: list[Score]
@@ -112,6 +114,7 @@ async def models(request: Request) -> Response:
     data = [
         {"id": model.name, "object": "model", "created": STARTED, "owned_by": "kobert"}
         | {"endpoints": model.endpoints, "paired": model.paired, "scores": model.scores}
+        | {"example": model.marked_example}
         | {"mask_token": model.mask_token if "/v1/fill-mask" in model.endpoints else None}
         for model in service.models.values()
     ]

@@ -1,9 +1,10 @@
 """Load the tokenizer of a folder: one of this package, or any fast tokenizer of `transformers`."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tokenizers import Tokenizer
+from tokenizers import AddedToken, Tokenizer
 
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.morphemes.settings import VOCABULARY_FILE
@@ -51,6 +52,12 @@ def load_tokenizer(folder: Path, **settings: Any) -> Any:
             f"{folder} has a tokenizer without offsets ({type(tokenizer).__name__}), so answers and entities cannot be "
             "found in the text; give a checkpoint with a tokenizer.json"
         )
+    return tokenizer
+
+
+def add_tokens(tokenizer: Any, tokens: Sequence[str]) -> Any:
+    """The tokenizer, which from now on takes these for one token each, as it does special tokens."""
+    tokenizer.add_tokens([AddedToken(token, special=True, normalized=False) for token in tokens], special_tokens=True)
     return tokenizer
 
 

@@ -29,6 +29,12 @@ def fine_tuned_for(config: dict[str, Any]) -> tuple[str | None, dict[str, Any]]:
     return None, {}
 
 
+def added_tokens(config: dict[str, Any]) -> list[str]:
+    """The tokens that fine-tuning added to the tokenizer, such as markers around entities."""
+    tokens = fine_tuned_for(config)[1].get("added_tokens")
+    return [token for token in tokens if isinstance(token, str)] if isinstance(tokens, list) else []
+
+
 def inference_length(config: dict[str, Any]) -> int:
     """The number of tokens at which texts are truncated (or split into windows) for a model: the `max_length` of its
     fine-tuning, or else all that it takes."""

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kobert_pipeline.cli.run_results import result_of
 from kobert_pipeline.corpus.readers.nsmc import Nsmc
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features import stage
@@ -64,6 +65,35 @@ def test_a_draw_of_training_examples_is_part_of_a_larger_one_and_leaves_dev_alon
     assert all(ids(each["dev"]) == ids(splits[10]["dev"]) for each in splits.values())
     assert ids(splits[10**6]["train"]) == ids(split(options(), many)[0]["train"])
     assert ids(splits[200]["train"]) == sorted(ids(splits[200]["train"]), key=int)
+
+
+LABELLED = {
+    "classification": [("글 하나", "가"), ("글 하나", "나"), ("글 둘", "가"), ("글 둘", "가"), ("글 셋", "나")],
+    "pair": [("글\t말", 0), ("글\t말", 1), ("글\t글", 1), ("말\t글", 1)],
+    "multilabel": [("글", "가,나"), ("글", "나,가"), ("말", "가"), ("말", "가,나"), ("말", "나")],
+}
+
+
+@pytest.mark.parametrize(
+    ("task", "note"),
+    [
+        ("classification", "1 texts of train have more than one label, .*: 글 하나 \\(가, 나\\)"),
+        ("pair", "1 texts of train .*: 글\t말 \\(different, same\\)"),
+        ("multilabel", "1 texts of train .*: 말 \\(가, 가, 나, 나\\)"),
+    ],
+)
+def test_equal_texts_with_other_labels_are_counted_and_named(
+    task: str, note: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    header = "sentence1\tsentence2\tlabel\n" if task == "pair" else "text\tlabel\n"
+    for name in ("train", "dev"):
+        rows = LABELLED[task] if name == "train" else LABELLED[task][:1]
+        content = header + "".join(f"{text}\t{label}\n" for text, label in rows)
+        (tmp_path / f"{name}.tsv").write_text(content, encoding="utf-8")
+    _, _, counts = prepare(options(task, train="train.tsv", dev="dev.tsv"), tmp_path)
+    assert counts["train_texts_contradicting"] == 1 and "dev_texts_contradicting" not in counts
+    assert re.search(note, capsys.readouterr().err)
+    assert result_of(counts) == "1 texts have more than one label"
 
 
 @pytest.mark.parametrize("share", [0.05, 0.3])

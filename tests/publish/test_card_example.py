@@ -46,9 +46,9 @@ def test_texts_that_should_not_be_shown_are_passed_over(tmp_path: Path) -> None:
 def test_every_tasks_sample_is_in_its_code() -> None:
     for name in plugins.contract("tasks").names():
         task = Task.choose(name)
-        code = with_example(PAIRED if task.paired else USES[task.auto_class], task.sample)
+        code = with_example(PAIRED if task.paired else USES[task.auto_class], task.card_sample())
         compile(code, name, "exec")
-        assert all(repr(text)[1:-1] in code for text in task.sample.values()), name
+        assert all(repr(text)[1:-1] in code for text in task.card_sample().values()), name
         assert not [word for word in ("TEXT", "QUESTION", "CONTEXT", "CHOICES") if word in code], name
 
 

@@ -23,7 +23,7 @@ LAYERS, HEADS = 4, 2
 class CannedModel:
     """Answers every path with `ROWS`; with the name `pairs` it labels pairs and does nothing else."""
 
-    max_length, longest_text, mask_token, torch_only = 64, 64, "[MASK]", ()
+    max_length, longest_text, mask_token, torch_only, marked_example = 64, 64, "[MASK]", (), None
 
     def __init__(self, name: str, folder: str) -> None:
         self.name, self.paired = name, name == "pairs"

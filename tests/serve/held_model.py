@@ -10,6 +10,7 @@ class HeldModel:
 
     name, endpoints, torch_only, max_length = "held", ["/v1/tokenize"], ["/v1/attention"], 8
     paired, mask_token, scores = False, "[MASK]", list[dict[str, Any]]()
+    marked_example = None
 
     def __init__(self) -> None:
         self.free, self.started = threading.Event(), threading.Event()

@@ -186,10 +186,14 @@ class Multilabel(FoundLabelsTask):
     def mistake(self, prediction: Any, example: Example, result: dict[str, Any]) -> dict[str, Any]:
         """The right and the predicted labels, and the `probability` that the model gives its surest wrong decision."""
         names, scores = self.classes(), result["scores"]
-        right, wrong = [names[i] for i in example["label"]], set(prediction) ^ set(example["label"])
+        wrong = set(prediction) ^ set(example["label"])
         surest = max(scores[names[i]] if i in prediction else 1 - scores[names[i]] for i in wrong)
         predicted = ", ".join(result["labels"])
-        return {"label": ", ".join(right), "predicted": predicted, "probability": round(surest, 4)}
+        return {"label": self.label_name(example), "predicted": predicted, "probability": round(surest, 4)}
+
+    def label_name(self, example: Example) -> str | None:
+        """The names of the labels."""
+        return ", ".join(self.classes()[i] for i in example["label"])
 
 
 def sigmoid(logits: np.ndarray) -> np.ndarray:

@@ -160,7 +160,8 @@ function chooseModel(panel) {
     for (const element of [panel.fields.textPair, panel.form.querySelector(`[for=${panel.fields.textPair.id}]`)])
       element.hidden = !model.paired;
   }
-  const examples = EXAMPLES[panel.name === "classify" && model.paired ? "pairs" : panel.name];
+  const known = EXAMPLES[panel.name === "classify" && model.paired ? "pairs" : panel.name];
+  const examples = panel.name === "classify" && model.example ? [{ text: model.example }] : known;
   const items = examples.map((example) => {
     const button = make(
       "button",
