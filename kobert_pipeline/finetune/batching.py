@@ -11,6 +11,7 @@ import torch
 
 from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.rows import MAX_PADDING_CPU, padded_arrays
+from kobert_pipeline.finetune.class_weights import weights_of
 from kobert_pipeline.tokenizer.special_tokens import IGNORE_INDEX, PAD_ID
 from kobert_pipeline.training.transfer import copy_to_device
 
@@ -35,15 +36,20 @@ class Batches:
         seed: int,
         pad_to_multiple_of: int = 1,
         pad_id: int = PAD_ID,
+        class_weights: np.ndarray | None = None,
     ) -> None:
         self.pad_id = pad_id
         self.features, self.targets, self.batch_size, self.seed = features, targets, batch_size, seed
         self.pad_to_multiple_of, self.longest = pad_to_multiple_of, int(features.lengths.max())
         self.per_epoch = -(-len(features) // batch_size)
-        # (n,): the terms that each row adds to the loss, a mean over rows, or over labelled tokens
+        # (n,): how much each row counts in the loss, a mean over rows, or over labelled tokens, by their class weights
         self.weights = np.ones(len(features), np.int64)
         for array in filter(self._per_token, targets.values()):
             self.weights = np.add.reduceat(array != IGNORE_INDEX, features.arrays["windows"][:-1], dtype=np.int64)
+        if class_weights is not None:
+            weights = weights_of(targets["labels"], class_weights)
+            per_token = self._per_token(weights)
+            self.weights = np.add.reduceat(weights, features.arrays["windows"][:-1]) if per_token else weights
         self.epoch = lru_cache(maxsize=1)(self._epoch)
 
     def _epoch(self, epoch: int) -> list[np.ndarray]:

@@ -49,20 +49,29 @@ DROPOUTS = (
 
 
 class TaskModule(torch.nn.Module):
-    """`forward(batch)` is the loss that the `transformers` model computes itself, or the cross-entropy against a
-    batch's `soft_labels`, times the batch's `share` of its step, so that the losses of a step's parts add up to its
-    mean."""
+    """`forward(batch)` is the loss that the `transformers` model computes itself, or the cross-entropy with
+    `class_weights` (labels,), or that against a batch's `soft_labels`, times the batch's `share` of its step, so that
+    the losses of a step's parts add up to its mean."""
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Any, class_weights: np.ndarray | None = None) -> None:
         super().__init__()
         self.model = model
+        self.class_weights = None if class_weights is None else torch.from_numpy(class_weights)
 
     def forward(self, batch: dict[str, torch.Tensor]) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
         """(loss, {}): there is nothing else to log."""
-        inputs = {name: tensor for name, tensor in batch.items() if name not in ("share", "soft_labels")}
+        soft, weights = batch.get("soft_labels"), self.class_weights
+        is_weighted = weights is not None and soft is None
+        left_out = {"share", "soft_labels"} | ({"labels"} if is_weighted else set())
+        inputs = {name: tensor for name, tensor in batch.items() if name not in left_out}
         outputs = self.model(**drop_unsupported_inputs(self.model, inputs))
-        soft = batch.get("soft_labels")
-        loss = outputs.loss if soft is None else cross_entropy(outputs.logits.float(), soft)
+        if soft is not None:
+            loss = cross_entropy(outputs.logits.float(), soft)
+        elif weights is not None:
+            logits = outputs.logits.float().flatten(0, -2)  # (B, C), or (B, S, C) -> (B * S, C)
+            loss = cross_entropy(logits, batch["labels"].flatten(), weights.to(logits.device))
+        else:
+            loss = outputs.loss
         return loss * batch.get("share", 1), {}
 
 

@@ -2,10 +2,12 @@
 once, at the end."""
 
 from collections.abc import Mapping
+from math import inf
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field, model_validator
+import numpy as np
+from pydantic import Field, field_validator, model_validator
 
 from kobert_pipeline.config.options import Options, Seed
 from kobert_pipeline.distributed import is_main_process
@@ -14,6 +16,7 @@ from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.files import read_json, read_json_with_digest, write_json_with_digest
 from kobert_pipeline.finetune import distill
+from kobert_pipeline.finetune.class_weights import ClassWeights, label_weights
 from kobert_pipeline.finetune.distill import Distillation
 from kobert_pipeline.finetune.ngrams import Ngrams
 from kobert_pipeline.finetune.plan import FinetunePlan, Plans
@@ -55,6 +58,9 @@ class FinetuneOptions(Options):
     ngrams: Ngrams | None = Field(None, exclude_if=lambda value: value is None)
     """Train a linear classifier over character n-grams instead, as a baseline or a teacher (`{}`: with its defaults);
     null: train the encoder. It cannot be published."""
+    class_weights: ClassWeights | None = Field(None, exclude_if=lambda value: value is None)
+    """Weights of the labels in the loss, for labels of texts, pairs and tokens: `balanced` lets each label count the
+    same, however rare, and {LABEL: WEIGHT} gives those of some, the others 1; null: every example counts the same."""
     distill: Distillation | None = Field(None, exclude_if=lambda value: value is None)
     """Learn from soft labels of unlabelled texts first; null: from the training set alone."""
     test: bool = Field(True, exclude_if=lambda value: value)
@@ -74,10 +80,23 @@ class FinetuneOptions(Options):
         names = [*filter(None, [self.earlier]), *(self.distill.teachers if self.distill else ())]
         return list(dict.fromkeys(names))
 
+    @field_validator("class_weights", mode="before")
+    @classmethod
+    def _names_are_text(cls, given: Any) -> Any:
+        return {str(name): weight for name, weight in given.items()} if isinstance(given, dict) else given
+
+    @field_validator("class_weights")
+    @classmethod
+    def _are_positive(cls, given: ClassWeights | None) -> ClassWeights | None:
+        wrong = [name for name, weight in given.items() if not 0 < weight < inf] if isinstance(given, dict) else []
+        if wrong:
+            raise ValueError(f"the weight of '{wrong[0]}' must be a number above 0")
+        return given
+
     @model_validator(mode="after")
     def _check_ngrams(self) -> "FinetuneOptions":
         if self.ngrams is not None:
-            for name in ("init", "encoder", "distill", "plan"):
+            for name in ("init", "encoder", "class_weights", "distill", "plan"):
                 if getattr(self, name) != type(self).model_fields[name].default:
                     raise ValueError(f"{name} is for encoders, but ngrams trains none; leave one of the two out")
         return self
@@ -217,10 +236,24 @@ def _train_seed(
     # right before the model is built, so that a new head depends on the seed alone
     torch.manual_seed(seed)
     model = build(task, pretrained, options.init == SCRATCH, plan, max_length, options.encoder == "frozen", vocab_size)
+    weights, counts = _class_weights(options, task, train)
     best_folder = out / model_folder if model_folder else None
     soft = (distill.load(soft_labels), options.distill.epochs) if soft_labels and options.distill else None
-    trained = train_and_select(model.to(device()), task, train, dev, plan, out, best_folder, tracking, soft)
-    return trained | {"mixed_precision": plan.mixed_precision}
+    trained = train_and_select(model.to(device()), task, train, dev, plan, out, best_folder, tracking, soft, weights)
+    return trained | counts | {"mixed_precision": plan.mixed_precision}
+
+
+def _class_weights(
+    options: FinetuneOptions, task: Task, train: Features
+) -> tuple[np.ndarray | None, dict[str, dict[str, float]]]:
+    """The weights of the labels in the loss, (labels,), and the manifest's entry for them; None for null."""
+    if not options.class_weights:
+        return None, {}
+    names = list(task.config()["id2label"].values())
+    weights = label_weights(options.class_weights, task.targets(train)["labels"], names)
+    return weights, {
+        "class_weights": {name: round(float(weight), 4) for name, weight in zip(names, weights, strict=True)}
+    }
 
 
 def final_evaluation(task: Task, features: Path, out: Path) -> dict[str, Any]:

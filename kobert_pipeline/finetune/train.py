@@ -5,6 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from kobert_pipeline.distributed import is_main_process
@@ -63,10 +64,12 @@ class DevEvaluator:
         return sum(best < evaluated <= step for evaluated in self.evaluations.values) >= patience
 
 
-def loss_module(model: Any, task: Task, plan: FinetunePlan) -> tuple[torch.nn.Module, FinetunePlan]:
+def loss_module(
+    model: Any, task: Task, plan: FinetunePlan, class_weights: np.ndarray | None = None
+) -> tuple[torch.nn.Module, FinetunePlan]:
     """The module that computes the task's loss, and the plan for the training loop."""
     if not isinstance(task, Contrastive):
-        return TaskModule(model), plan
+        return TaskModule(model, class_weights), plan
     # the module itself splits what is too large for a device, since it needs whole batches
     return ContrastiveModule(model, task, plan.max_tokens_per_device), plan.model_copy(
         update={"max_tokens_per_device": None}
@@ -91,17 +94,18 @@ def train_and_select(
     best_folder: Path | None = None,
     tracking: Tracking | None = None,
     soft: tuple[Features, int] | None = None,
+    class_weights: np.ndarray | None = None,
 ) -> dict[str, Any]:
-    """Train `model` with `plan`, whose seed is that of the run, and select the best step on dev.
+    """Train `model` with `plan`, whose seed is the run's, and `class_weights` (labels,), and select the best step.
 
     `soft`: texts with soft labels that are learned before the training set, and for how many epochs. Returns steps,
-    loss, the best step and its scores; its weights are in `best_folder` afterwards.
+    loss, the best step and its scores on dev; its weights are in `best_folder` afterwards.
     """
     make_batches = partial(
         Batches, batch_size=plan.batch_size, seed=plan.seed, pad_id=pad_id_of(model),
         pad_to_multiple_of=width_multiple(plan, device().type),
     )  # fmt: skip
-    batches = make_batches(train_set, task.targets(train_set))
+    batches = make_batches(train_set, task.targets(train_set), class_weights=class_weights)
     parts = [(batches, plan.epochs)]
     if soft:
         labelled, epochs = soft
@@ -111,7 +115,7 @@ def train_and_select(
     plan = plan.model_copy(update={"evaluate_every": plan.evaluate_every or batches.per_epoch})
     on_dev = DevEvaluator(model, task, dev, plan, out, best_folder)
     lr_scales = layerwise_lr_decay(model, plan.layerwise_lr_decay) if plan.layerwise_lr_decay < 1 else None
-    module, plan = loss_module(model, task, plan)
+    module, plan = loss_module(model, task, plan, class_weights)
     trained = train(
         module, partial(schedule.batch, device=device()), plan, schedule.steps, out, on_dev,
         lr_scales=lr_scales, should_stop=on_dev.should_stop, tracking=tracking, parts_at=schedule.parts_at,

@@ -114,6 +114,7 @@ def card_facts(
     """All facts of a model card. `config` is the model's `config.json`; a pretrained model has no task and results.
     `analyzer`: what `analyzer_of` returns."""
     auto_class = task.auto_class if task else auto_class_of(config)
+    trained = manifests.get(f"finetune/{options.source}/{results.seed}" if results else "pretrain", {})
     return CardFacts(
         name=recipe_name if recipe_name.endswith(f"-{key}") else f"{recipe_name}-{key}",
         recipe=recipe_name,
@@ -121,13 +122,13 @@ def card_facts(
         license=options.license,
         auto_class=auto_class,
         sources=known_datasets(strip_local_paths(recipe.training_files(options), data_dir)),
-        counts=card_counts(manifests, config) | example_counts(options.source, related),
+        counts=card_counts(manifests, config) | example_counts(options.source, related) | weight_counts(trained),
         results=results,
         paired=task is not None and task.paired,
         inference_options=fine_tuned_for(config)[1],
         evaluated=known_datasets(strip_local_paths(recipe.evaluation_files(options), data_dir)),
         **options.model_dump(include={"author", "selection", "permission"}),
-        **trained_with(manifests, f"finetune/{options.source}/{results.seed}" if results else "pretrain"),
+        **trained_with(trained),
         **analyzer,
         base=strip_local_paths(recipe.checkpoint, data_dir),
         base_model=manifests.get("checkpoint", {}).get("counts", {}).get("base_model"),
@@ -179,10 +180,18 @@ def initial_weights(manifests: dict[str, Manifest]) -> str:
     return "pretrained"
 
 
-def trained_with(manifests: dict[str, Manifest], stage: str) -> dict[str, Any]:
+def trained_with(trained: Manifest) -> dict[str, Any]:
     """The versions and the year of the stage that trained the weights, as entries of `CardFacts`."""
-    trained = manifests.get(stage, {})
     return {"versions": trained.get("versions", {}), "year": trained.get("finished", "")[:4]}
+
+
+def weight_counts(trained: Manifest) -> dict[str, str]:
+    """The weights of the labels in the loss of a fine-tuning, by label; {} where every example counted the same."""
+    if not (weights := trained.get("counts", {}).get("class_weights")):
+        return {}
+    listed = ", ".join(f"{label} {weight:g}" for label, weight in weights.items())
+    how = "balanced: " if trained["options"].get("class_weights") == "balanced" else ""
+    return {"class weights in the loss": f"{how}{listed}"}
 
 
 def training_history(recipe: Recipe, data_dir: Path, manifests: dict[str, Manifest]) -> dict[str, Any]:

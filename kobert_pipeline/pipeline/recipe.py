@@ -23,6 +23,7 @@ from kobert_pipeline.features.span import SpanTask
 from kobert_pipeline.features.tagging import TaggingTask
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.features.tasks.contrastive import Contrastive
+from kobert_pipeline.finetune.class_weights import learns_one_label
 from kobert_pipeline.finetune.distill import Distillation, labels_single_texts
 from kobert_pipeline.pretrain.architecture import Architecture
 from kobert_pipeline.publish.licences import file_row, refusal
@@ -172,6 +173,11 @@ class Recipe(Options):
             )
         if tuned.encoder == "frozen" and not (isinstance(task, TaggingTask) or labels_single_texts(task)):
             raise ValueError(f"finetune.{name}.encoder is 'frozen', which {task.name} does not support; leave it out")
+        if tuned.class_weights and not learns_one_label(task):
+            raise ValueError(
+                f"finetune.{name}.class_weights needs a task that gives a text or token one of several labels, but "
+                f"{features} is for {task.name}; leave it out"
+            )
 
     def _check_init(self, name: str, init: str) -> None:
         earlier = list(self.finetune)[: list(self.finetune).index(name)]
