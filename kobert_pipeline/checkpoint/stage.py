@@ -5,7 +5,9 @@ of the Hub and of the user's folder, and its manifest records every file's SHA-2
 ways has one form in it, so that no later stage has to know them: the weights' type and names, the config's model type.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from kobert_pipeline.checkpoint.source import (
@@ -25,7 +27,7 @@ from kobert_pipeline.morphemes import tokenizer_files
 from kobert_pipeline.progress import report
 from kobert_pipeline.tokenizer.loading import is_morpheme_tokenizer, vocabulary_in
 from kobert_pipeline.tokenizer.plain import PLAIN, PLAIN_FILES, save_plain
-from kobert_pipeline.training.hf_config import with_model_type
+from kobert_pipeline.training.hf_config import output_names, with_model_type
 from kobert_pipeline.training.weight_files import WEIGHTS, read_weights
 
 VERSION = 2
@@ -35,6 +37,8 @@ WRITES = (
     *(f"{TOKENIZER}/{name}" for name in dict.fromkeys((*TOKENIZER_FILES, *tokenizer_files(), *PLAIN_FILES))),
 )  # fmt: skip
 """Patterns of every file that the stage writes to its folder."""
+WITH_LABELS = ("ForSequenceClassification", "ForTokenClassification")
+"""Suffixes of models whose outputs are labels."""
 SPARE = ("pooler.",)
 """Weights that a checkpoint may lack: heads that do not use them are fine, and the others train them from scratch."""
 
@@ -48,9 +52,10 @@ def raw_files(name: str) -> list[Path]:
     return []
 
 
-def run(name: str, out: Path) -> dict[str, Any]:
-    """Write `model/` and `tokenizer/` to `out`. Returns the counts for the manifest: the commit and the base model on
-    the Hub, the SHA-256 of each original file, and the sizes. Raises UserError for a checkpoint that does not load."""
+def run(name: str, out: Path, labels: Mapping[str, int] = MappingProxyType({})) -> dict[str, Any]:
+    """Write `model/` and `tokenizer/` to `out`, with these `labels` of the head's outputs. Returns the counts for the
+    manifest: the commit and the base model on the Hub, the SHA-256 of each original file, and the sizes. Raises
+    UserError for a checkpoint that does not load."""
     from kobert_pipeline.training.log import quiet_transformers
 
     quiet_transformers()
@@ -60,7 +65,7 @@ def run(name: str, out: Path) -> dict[str, Any]:
     files = checkpoint_files(folder)
     for part in (MODEL, TOKENIZER):
         (out / part).mkdir(parents=True, exist_ok=True)
-    config = canonical_config(folder / CONFIG)
+    config = with_label_names(canonical_config(folder / CONFIG), labels, folder)
     write_json(out / MODEL / CONFIG, config)
     try:
         write_weights(folder, out / MODEL)
@@ -77,17 +82,22 @@ def run(name: str, out: Path) -> dict[str, Any]:
             f"checkpoint: {folder} has a tokenizer of {len(tokenizer)} tokens and a model of {rows}; they do not "
             "belong together"
         )
-    tokenizer.save_pretrained(out / TOKENIZER)
-    for path in (out / TOKENIZER).iterdir():
-        if f"{TOKENIZER}/{path.name}" not in WRITES:
-            path.unlink()  # a template for chats, and the like: no part of a tokenizer of this package
-    if is_morpheme_tokenizer(tokenizer):
-        # from its file: the backend of the loaded one calls the analyzer, which cannot be saved
-        save_plain(vocabulary_in(out / TOKENIZER)[0], out / TOKENIZER / PLAIN)
+    save_tokenizer(tokenizer, out / TOKENIZER)
     digests = {path.name: sha256(path) for path in files}
     counts = {"source": name, "files_sha256": digests, "vocab_size": len(tokenizer), "parameters": parameters}
     known = {"commit": commit_of(name, folder), "base_model": base_model_of(name, folder)}
     return counts | {key: value for key, value in known.items() if value}
+
+
+def save_tokenizer(tokenizer: Any, folder: Path) -> None:
+    """Write a tokenizer to `folder`; one of this package also in its form without the analyzer."""
+    tokenizer.save_pretrained(folder)
+    for path in folder.iterdir():
+        if f"{TOKENIZER}/{path.name}" not in WRITES:
+            path.unlink()  # a template for chats, and the like: no part of a tokenizer of this package
+    if is_morpheme_tokenizer(tokenizer):
+        # from its file: the backend of the loaded one calls the analyzer, which cannot be saved
+        save_plain(vocabulary_in(folder)[0], folder / PLAIN)
 
 
 def canonical_config(path: Path) -> dict[str, Any]:
@@ -95,6 +105,20 @@ def canonical_config(path: Path) -> dict[str, Any]:
     config = with_model_type(read_json(path), path)
     # the name of `dtype` before transformers 5
     return {key: value for key, value in config.items() if key != "torch_dtype"} | {"dtype": "float32"}
+
+
+def with_label_names(config: dict[str, Any], labels: Mapping[str, int], folder: Path) -> dict[str, Any]:
+    """A config with these labels of its head's outputs. Raises UserError for a head that gives no labels, and for
+    outputs that it does not have."""
+    if not labels:
+        return config
+    head = str((config.get("architectures") or [None])[0])
+    if not head.endswith(WITH_LABELS):
+        raise UserError(f"checkpoint_labels: {folder} is a {head}, whose head gives no labels; leave it out")
+    # transformers leaves out the names of two outputs without names
+    names = output_names(config.get("id2label") or {0: "LABEL_0", 1: "LABEL_1"}, labels)
+    by_number = {str(number): name for number, name in enumerate(names)}
+    return config | {"id2label": by_number, "label2id": {name: number for number, name in enumerate(names)}}
 
 
 def write_weights(folder: Path, model: Path) -> None:

@@ -42,6 +42,9 @@ NoiseLimit = Annotated[int | None, typer.Option(min=1, help=NOISE_LIMIT)]
 NoiseSeed = Annotated[int, typer.Option(help="Random seed of the noise.")]
 TaskName = Annotated[str | None, typer.Option(help="The task, if the checkpoint does not name it.")]
 
+LABELS = "What FILE calls the outputs of the checkpoint, by their numbers or names: negative=0,positive=1."
+Labels = Annotated[str | None, typer.Option(metavar="NAME=N,...", help=LABELS)]
+
 
 def evaluate(
     checkpoint: Folder,
@@ -55,6 +58,7 @@ def evaluate(
     seed: NoiseSeed = 1,
     task: TaskName = None,
     setting: TaskSettings = None,
+    labels: Labels = None,
     backend: Backend = "auto",
     as_json: AsJson = False,
 ) -> None:
@@ -66,9 +70,7 @@ def evaluate(
     from kobert_pipeline.evaluation.noise import conditions
 
     noises = conditions(noise or [], seed)  # first all that can be checked without the model
-    for option, value in {"--noise-in": noise_in, "--noise-limit": noise_limit}.items():
-        if value and not noises:
-            raise UserError(f"{option} applies to added noise, but none is added; say which with --noise")
+    refuse_without_noise(noises, {"--noise-in": noise_in, "--noise-limit": noise_limit})
     if out is not None:
         check_writable(out)
 
@@ -76,13 +78,28 @@ def evaluate(
     from kobert_pipeline.evaluation.report import markdown
     from kobert_pipeline.inference.checkpoint import Checkpoint
 
-    loaded = Checkpoint.load(checkpoint, backend=backend).for_task(task, setting)
+    loaded = Checkpoint.load(checkpoint, backend=backend).for_task(task, setting, parse_labels(labels))
     note_unused_options(checkpoint, loaded.model.config.to_dict(), task)
     results = evaluation.evaluate(loaded, file, noises, noise_in or [], errors, limit, noise_limit)
     report = {"checkpoint": checkpoint.name} | results
     if out:
         _write_report(out, report, markdown(report), loaded.task.paired)
     print_json(report) if as_json else print(markdown(report), end="")
+
+
+def refuse_without_noise(noises: list[Any], options: dict[str, Any]) -> None:
+    """Raise UserError for an option of noise where there is none."""
+    for option, value in options.items():
+        if value and not noises:
+            raise UserError(f"{option} applies to added noise, but none is added; say which with --noise")
+
+
+def parse_labels(text: str | None) -> dict[str, str] | None:
+    """{name: output} of NAME=OUTPUT,NAME=OUTPUT. Raises UserError for another form."""
+    parts = [part.rpartition("=") for part in text.split(",")] if text is not None else []
+    if not all(name.strip() and sign and output.strip() for name, sign, output in parts):
+        raise UserError(f"--labels is {text!r:.60}; give a name and an output each, as in negative=0,positive=1")
+    return {name.strip(): output.strip() for name, _, output in parts} or None
 
 
 def note_unused_options(checkpoint: Path, config: dict[str, Any], task: str | None) -> None:

@@ -72,8 +72,8 @@ def evaluate(
     results: dict[str, Any] = {"task": task.dump(), "max_length": checkpoint.max_length}
     results |= {"file": file.name, "sha256": sha256(file), "examples_in_file": len(every)}
     results["clean"] = {"examples": examples, "scores": rounded(clean.scores)}
-    if clean.classification_report:
-        results["classification_report"] = clean.classification_report
+    optional = {"notes": task.notes, "classification_report": clean.classification_report}
+    results |= {name: value for name, value in optional.items() if value}
     if ablation := prior_ablation(clean):
         results["prior_ablation"] = {name: rounded(scores) for name, scores in ablation.items()}
     if isinstance(task, SequenceTask):

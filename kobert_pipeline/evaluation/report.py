@@ -35,6 +35,7 @@ def sections(results: dict[str, Any]) -> list[str]:
         f"{results['examples_in_file']:,} examples: {headline(results)}.{ceiling(clean)}"
         f"{sampling_error(clean) if clean['examples'] < results['examples_in_file'] else ''}"
     ]
+    parts += [f"Note: {escaped(note)}." for note in results.get("notes", [])]
     if "prior_ablation" in results:
         threshold = [THRESHOLD_NOTE] if results["task"].get("null_threshold") is not None else []
         note = " ".join([ABLATION_NOTE, *threshold])

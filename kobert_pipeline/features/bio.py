@@ -14,6 +14,17 @@ PREFIXED = re.compile(r"([BI](?=[-_])|[ESLU](?=-))[-_](.+)", re.DOTALL)
 SUFFIXED = re.compile(r"(.+)[-_]([BIESLU])", re.DOTALL)
 TYPE = re.compile(r"[^\W\d_][^\s=]*")
 """A type without B or I; it begins with a letter, so that numbers of classes are none."""
+TAG_SET = tuple(
+    re.compile(pattern, re.DOTALL | re.IGNORECASE)
+    for pattern in (
+        r"(?P<side>[BIESLU])[-_:](?P<type>.+)", r"(?P<type>.+)[-_:](?P<side>[BIESLU])", "(?P<side>[BIESLU])(?P<type>)",
+    )
+)  # fmt: skip
+"""B-X, X-B, or B alone, of which a model has one for all of its outputs."""
+ONLY_TYPE = "ENTITY"
+"""What the spans of a model without types are called."""
+NO_ENTITY = {"O", "UNK", "PAD", "X", "[UNK]", "[PAD]", "[CLS]", "[SEP]", "<PAD>", "<UNK>"}
+"""What models call an output that is no tag of an entity; X is for the later tokens of a word."""
 MARKED = re.compile(r"<([^<>]+):[A-Z]{2}>")
 """An entity in a text that marks its entities, as KLUE's `sentence` does."""
 
@@ -60,6 +71,22 @@ def _parse_affixed(tag: str) -> Tag:
     if kind == tag:
         raise UserError(f"{tag!r:.40} is no tag as the others of the file are; B-X, I-X or O was expected")
     return begins, kind
+
+
+def parse_tag_set(names: list[str]) -> list[Tag]:
+    """The tags that the outputs of a model stand for, in any order: as for a file, but where all agree also with any
+    mark between side and type, and in any case. Outputs for special tokens are outside. Raises UserError for names
+    that are no tags."""
+    for pattern in TAG_SET:
+        matches = [pattern.fullmatch(name) for name in names]
+        others = [name.upper() for name, match in zip(names, matches, strict=True) if not match]
+        if "O" in others and len(others) < len(names) and NO_ENTITY.issuperset(others):
+            return [
+                (match["side"].upper() in "BSU", match["type"] or ONLY_TYPE) if match else (False, None)
+                for match in matches
+            ]
+    parse = tag_parser(names, "the checkpoint's id2label", strict=True)
+    return [parse(name) for name in names]
 
 
 def spans(tags: Iterable[Tag]) -> list[tuple[int, int, str]]:

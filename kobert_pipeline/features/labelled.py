@@ -2,13 +2,17 @@
 use, or named by options."""
 
 from collections.abc import Callable, Collection
+from math import isfinite
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from pydantic import ConfigDict, Field, field_validator
+import numpy as np
+from pydantic import ConfigDict, Field, PrivateAttr, field_validator
 
 from kobert_pipeline.corpus.decontaminate import remove_whitespace
 from kobert_pipeline.errors import UserError
+from kobert_pipeline.features.format import Features
+from kobert_pipeline.features.metrics import pearson, spearman
 from kobert_pipeline.features.sequence import SequenceTask
 from kobert_pipeline.features.task import Example, nfc, refuse_blank, refuse_empty
 from kobert_pipeline.tables.columns import (
@@ -71,19 +75,28 @@ class LabelledTask(SequenceTask):
         allowed = self.label_indices()
         truth = len(self.labels) == 2  # of three labels none is True
         by_value = {label_value(name, truth): i for name, i in allowed.items()} | allowed
+        folded = [name.casefold() for name in by_value]
+        # where no other label differs by case alone
+        without_case = {name.casefold(): i for name, i in by_value.items() if folded.count(name.casefold()) == 1}
 
         def index(value: Any) -> int:
             text = label_text(value) or ""
             key = text if text in by_value else label_value(text, truth)
-            if key not in by_value:
+            found = by_value.get(key, without_case.get(key.casefold()))
+            if found is None:
                 names = [
                     name if name == self.labels[i] else f"{name} ({self.labels[i]})" for name, i in allowed.items()
                 ]
                 hint = f"allowed are {', '.join(names[:20])}{self.allowed_hint()}"
                 raise UserError(f"the label is {value!r:.60}; {hint}")
-            return by_value[key]
+            if text not in self.labels and text.isdecimal():
+                self.note_number(found)
+            return found
 
         return index
+
+    def note_number(self, index: int) -> None:
+        """A file has a number in place of the name of this label."""
 
     def label_indices(self) -> dict[str, int]:
         """The index of each label by how files write it, as a number or a name."""
@@ -112,6 +125,9 @@ class FoundLabelsTask(LabelledTask):
     labels: list[str] | None = Field(None, min_length=2)  # type: ignore[misc, assignment]
     """The labels in the order of the model's outputs; null: those of the training files, sorted as text."""
 
+    _labels_of_model: bool = PrivateAttr(False)
+    """Whether they are those of a model."""
+
     @field_validator("labels")
     @classmethod
     def _each_once(cls, labels: list[str] | None) -> list[str] | None:
@@ -126,8 +142,19 @@ class FoundLabelsTask(LabelledTask):
         task = self
         if self.labels is None:
             task = self.model_copy(update={"labels": labels})
-            task._labels_found = True
+            task._labels_found = task._labels_of_model = True
         return super(FoundLabelsTask, task).with_model_labels(labels)
+
+    def allowed_hint(self) -> str:
+        """Added to the error about a label that is not allowed: where the allowed labels come from."""
+        if not self._labels_of_model:
+            return super().allowed_hint()
+        return ", those of the checkpoint; say what the file calls its outputs, as in --labels NAME=0,OTHER=1"
+
+    def note_number(self, index: int) -> None:
+        """Note that numbers of a file are taken for the outputs of the model."""
+        listed = ", ".join(f"{number} is {label}" for number, label in enumerate(self.labels or []))
+        self.note(f"numbers in the file are taken for the outputs of the checkpoint: {listed:.200}")
 
     def fit_labels(self, train: list[Path]) -> Self:
         """The task with the labels of the training files, unless they were given. Raises UserError for fewer than
@@ -156,12 +183,35 @@ class FoundLabelsTask(LabelledTask):
         return super().read(path) if self.labels is not None else self.fit_labels([path]).read(path)
 
     def label_indices(self) -> dict[str, int]:
-        """The index of each label by its name only, since a name may be a number."""
-        return {label: i for i, label in enumerate(self.labels or [])}
+        """The index of each label by its name and, for those of a model of which none is a number, by its number."""
+        names = {label: i for i, label in enumerate(self.labels or [])}
+        by_number = self._labels_of_model and not any(label.isdecimal() for label in names)
+        return {str(i): i for i in names.values()} | names if by_number else names
 
     def label_parser(self) -> Callable[[Any], Any]:
         """As for every task; while `labels` is null, labels stay as they are."""
         return super().label_parser() if self.labels is not None else parse_label
+
+
+class ScoredTask(LabelledTask):
+    """Rows with a number in the place of a label: the model has one output, trained by the mean squared error."""
+
+    labels: ClassVar[tuple[str, ...]] = ("score",)
+    problem_type: ClassVar[str | None] = "regression"
+    metric: ClassVar[str] = "spearman"
+
+    def label_parser(self) -> Callable[[Any], int | float]:
+        """A function from a score in the file to a number. It raises UserError for anything else."""
+        return parse_score
+
+    def predict(self, logits: dict[str, list[np.ndarray]], features: Features) -> list[Any]:
+        """The model's score per example; it is not clipped to those of the files."""
+        return [float(row[0]) for row in logits["logits"]]
+
+    def score(self, predictions: list[Any], examples: list[Example]) -> dict[str, float]:
+        """Pearson and Spearman correlation, in percent."""
+        scores = [example["label"] for example in examples]
+        return {"pearson": pearson(predictions, scores), "spearman": spearman(predictions, scores)}
 
 
 class PairTask(LabelledTask):
@@ -181,6 +231,14 @@ def parse_label(value: Any) -> str:
     if text := label_text(value):
         return label_value(text, truth=False)
     raise UserError(f"the label is {value!r:.60}; a text or a whole number was expected; correct it, or delete the row")
+
+
+def parse_score(value: Any) -> float:
+    """The number of a score. Raises UserError for anything else."""
+    score = number_of(value)
+    if not isfinite(score):
+        raise UserError(f"the score is {value!r:.60}; a number was expected; correct it, or delete the row")
+    return score
 
 
 def binary_columns(row: Row, others: Collection[str | None]) -> list[str]:

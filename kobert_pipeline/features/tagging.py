@@ -21,7 +21,7 @@ from pydantic import Field, field_validator
 
 from kobert_pipeline.corpus.decontaminate import remove_whitespace
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.features.bio import OUTSIDE, Tag, spans, tag_parser, tagged_spans, text_of_tokens
+from kobert_pipeline.features.bio import OUTSIDE, Tag, parse_tag_set, spans, tag_parser, tagged_spans, text_of_tokens
 from kobert_pipeline.features.entity_lines import tagged_sentences
 from kobert_pipeline.features.entity_rows import EntityColumns, holds_rows, marked_rows
 from kobert_pipeline.features.format import Features, flatten, row_starts
@@ -220,15 +220,24 @@ class TaggingTask(Task):
         return rows
 
     def with_model_labels(self, labels: list[str]) -> Self:
-        """The task with the entity types of a model's BIO labels, unless they were given. Raises UserError for other
-        labels."""
-        types = [label.removeprefix("B-") for label in labels[1::2]]  # O, B-X, I-X, B-Y, I-Y, ...
-        task = self if self.labels is not None else self.model_copy(update={"labels": types})
-        expected = list(task.config()["id2label"].values())
-        if labels != expected or not types or len(set(types)) < len(types):
-            allowed = ", ".join(expected) if task.labels != types else "O, B-X, I-X, B-Y, I-Y and so on"
-            raise UserError(f"the checkpoint's labels are {', '.join(labels[:9])}; {allowed} were expected")
-        return task
+        """The task with the entity types of a model's tags, which may be in any order, BIO, BIOES or types alone,
+        unless they were given. Raises UserError for other labels."""
+        tags = [(begins, kind and nfc(kind)) for begins, kind in parse_tag_set(labels)]
+        types = list(dict.fromkeys(kind for _, kind in tags if kind))
+        if not types or all(kind for _, kind in tags):
+            raise UserError(
+                f"the checkpoint's id2label holds {', '.join(labels[:9])}; O and some of B-X, I-X, X-B, X-I or X were "
+                "expected; write there what its outputs mean"
+            )
+        if self.labels is not None and set(self.labels) != set(types):
+            raise UserError(
+                f"the checkpoint's labels are {', '.join(labels[:9])}; the types {', '.join(self.labels)} were expected"
+            )
+        kinds = self.labels or types
+        # 0 is O, odd numbers are B, even ones I (see `config`)
+        return self.model_copy(update={"labels": kinds}).with_outputs(
+            [2 * kinds.index(kind) + 2 - begins if kind else 0 for begins, kind in tags]
+        )
 
     def scored_entities(self, logits: dict[str, list[np.ndarray]], features: Features) -> list[list[ScoredEntity]]:
         """The predicted entities of each example. The score is the mean probability of the labels of its tokens."""

@@ -1,6 +1,7 @@
 """The interface of tasks: files -> examples -> features, and logits -> predictions -> scores. It does not depend on the
 training loop or the run folder."""
 
+import re
 import unicodedata
 from abc import abstractmethod
 from collections.abc import Callable
@@ -18,6 +19,8 @@ from kobert_pipeline.tables.unreadable import Row
 
 Example = dict[str, Any]
 """A JSON object with at least `id` and `group`; a dev split does not separate examples of one group."""
+UNNAMED = re.compile(r"(?:LABEL_)?(\d{1,9})")
+"""What `transformers` calls an output without a name."""
 RARE = 2
 """A label of so many training examples, or fewer, may be a typing error."""
 
@@ -42,6 +45,10 @@ class Task(Plugin):
 
     _labels_found: bool = PrivateAttr(False)
     """Whether `labels` are those of the training files, not an option; only for messages."""
+    _label_of_output: list[int] | None = PrivateAttr(None)
+    """The index of the label that each output of the model stands for; None: outputs are in the order of the labels."""
+    _notes: list[str] = PrivateAttr(default_factory=list)
+    """What was assumed of labels, since neither model nor file says it."""
 
     @classmethod
     def of_features(cls, folder: Path) -> "Task":
@@ -138,15 +145,52 @@ class Task(Plugin):
         return task
 
     def with_model_labels(self, labels: list[str]) -> Self:
-        """The task with the labels of a model, in the order of its outputs, where its options do not give them. Raises
-        UserError where these are others."""
+        """The task with the labels of a model, in the order of its outputs, where its options do not give them. Labels
+        are equal without case, and LABEL_1 is the second one. Raises UserError where these are others."""
         expected = list(self.config().get("id2label", {}).values())  # heads that score spans or choices have no labels
-        if expected and expected != labels:
+        if expected == labels or len(expected) == len(labels) == 1 or not expected:
+            return self
+        indices = {label.casefold(): index for index, label in enumerate(expected)}
+        numbers = [UNNAMED.fullmatch(label) for label in labels]
+        outputs = [
+            int(number[1]) if number else indices.get(label.casefold(), -1)
+            for number, label in zip(numbers, labels, strict=True)
+        ]
+        if sorted(outputs) != list(range(len(expected))):
+            names = ",".join(f"{label}={index}" for index, label in enumerate(expected))
+            way = f"say which output is which, as in --labels {names}, or " if len(expected) == len(labels) else ""
             raise UserError(
                 f"the checkpoint's labels are {', '.join(labels[:9])}, those of the task {self.name} are "
-                f"{', '.join(expected)}; choose another --task"
+                f"{', '.join(expected)}; {way}choose another --task"
             )
-        return self
+        if any(numbers):
+            pairs = ", ".join(f"{label} for {expected[output]}" for label, output in zip(labels, outputs, strict=True))
+            self.note(f"the checkpoint's labels are taken by their numbers, {pairs:.200}")
+        return self.with_outputs(outputs)
+
+    def with_outputs(self, label_of_output: list[int]) -> Self:
+        """The task for a model whose outputs stand for these labels."""
+        task = self.model_copy()
+        task._label_of_output = None if label_of_output == list(range(len(label_of_output))) else label_of_output
+        return task
+
+    def by_label(self, logits: dict[str, list[np.ndarray]]) -> dict[str, list[np.ndarray]]:
+        """The model's logits with a column for each label of the task, in their order. The probabilities of outputs
+        that stand for the same label are added; a label without an output has none."""
+        if self._label_of_output is None:
+            return logits
+        count = len(self.config()["id2label"])
+        return logits | {"logits": [add_by_label(row, self._label_of_output, count) for row in logits["logits"]]}
+
+    @property
+    def notes(self) -> list[str]:
+        """What was assumed of labels, for those who read scores."""
+        return list(self._notes)
+
+    def note(self, note: str) -> None:
+        """Add to the `notes`."""
+        if note not in self._notes:
+            self._notes.append(note)
 
     def allowed_hint(self) -> str:
         """Added to the error about a label that is not allowed: where the allowed labels come from, if not from the
@@ -229,6 +273,14 @@ class Task(Plugin):
     def config(self) -> dict[str, Any]:
         """What the task adds to the model's config, such as num_labels and id2label."""
         return {}
+
+
+def add_by_label(logits: np.ndarray, label_of_output: list[int], count: int) -> np.ndarray:
+    """(..., outputs) logits of a softmax -> (..., count), by the label that each output stands for."""
+    columns = np.full((*logits.shape[:-1], count), -np.inf, logits.dtype)
+    for output, label in enumerate(label_of_output):
+        columns[..., label] = np.logaddexp(columns[..., label], logits[..., output])
+    return columns
 
 
 def exactly(texts: list[str], inputs: tuple[str, ...]) -> dict[str, str]:

@@ -29,7 +29,7 @@ from kobert_pipeline.finetune.pooling import SentenceVectors
 from kobert_pipeline.progress import track
 from kobert_pipeline.questions.exact_match import TYPES
 from kobert_pipeline.tokenizer.special_tokens import PAD_ID
-from kobert_pipeline.training.hf_config import added_tokens, fine_tuned_for, model_class
+from kobert_pipeline.training.hf_config import added_tokens, fine_tuned_for, model_class, output_names
 from kobert_pipeline.training.weight_files import load_pretrained
 
 if TYPE_CHECKING:
@@ -184,14 +184,24 @@ def _pretrained(auto: Any, folder: Path, config: Any) -> Any:
             f"{folder}: weights of the encoder have other shapes than its config.json says ({', '.join(unfit[:3])}); "
             "copy the checkpoint again"
         )
-    labels = {str(index): label for index, label in config.id2label.items()}
-    if type(model).__name__ in before.get("architectures", []) and labels != before.get("id2label", labels):
-        # as many labels with other names fit the old head, so `transformers` keeps it
+    labels = [label for _, label in sorted(config.id2label.items())]
+    labels_before = output_names(before.get("id2label") or config.id2label, {})
+    if type(model).__name__ in before.get("architectures", []) and labels != labels_before:
+        # as many labels with other names or in another order fit the old head, so `transformers` keeps it
+        rows = rows_of_labels(labels, labels_before)
         fresh = dict(auto.from_config(config, dtype=torch.float32).named_parameters())
         for name, parameter in model.named_parameters():
             if name not in encoder and len(parameter) == len(labels):
-                parameter.data.copy_(fresh[name])
+                parameter.data.copy_(parameter.data[rows] if rows else fresh[name])
     return model
+
+
+def rows_of_labels(labels: list[str], labels_before: list[str]) -> list[int] | None:
+    """The row of each label in a head for `labels_before`, whose names are the same without case; None for others."""
+    names, names_before = ([label.casefold() for label in some] for some in (labels, labels_before))
+    if sorted(names) != sorted(names_before) or len(set(names)) < len(names):
+        return None
+    return [names_before.index(name) for name in names]
 
 
 def load(folder: Path) -> Any:
@@ -249,6 +259,7 @@ def predict(
     of_device = PREDICT_BATCH_SIZE if torch.device(device).type == "cpu" else PREDICT_BATCH_SIZE_GPU
     outputs = logits(module, features, batch_size or of_device, device)
     refuse_not_finite(getattr(model, "name_or_path", ""), outputs)
+    outputs = task.by_label(outputs)
     if calibrate:
         task = task.calibrate(outputs, features)
         _, state = fine_tuned_for(model.config.to_dict())

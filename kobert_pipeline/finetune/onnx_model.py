@@ -133,6 +133,7 @@ def predict(model: OnnxModel, task: Task, features: Features) -> Predicted:
     finite."""
     outputs = model.vectors(features, task.pooling) if isinstance(task, Contrastive) else model.logits(features)
     refuse_not_finite(model.name_or_path, outputs)
+    outputs = task.by_label(outputs)
     return Predicted(task, features, outputs, task.predict(outputs, features))
 
 

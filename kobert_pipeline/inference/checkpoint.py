@@ -29,7 +29,7 @@ from kobert_pipeline.finetune.onnx_model import OnnxModel
 from kobert_pipeline.finetune.onnx_model import predict as predict_by_onnx
 from kobert_pipeline.inference.loading import AUTO, BACKENDS, TORCH, choose_backend, head_of, load
 from kobert_pipeline.inference.windows import mean_by_text, splits, windows_of
-from kobert_pipeline.training.hf_config import fine_tuned_for, inference_length
+from kobert_pipeline.training.hf_config import fine_tuned_for, inference_length, output_names
 
 TASK_BY_HEAD = {
     "ForSequenceClassification": "classification", "ForMultipleChoice": "choice", "ForQuestionAnswering": "korquad",
@@ -48,6 +48,8 @@ class Checkpoint:
     tokenizer: Any
     chosen_task: dict[str, Any] | None = None
     """The options of its task; None: those that the checkpoint names, or a task for its head."""
+    label_names: Mapping[str, int | str] | None = None
+    """{name: the number of an output, or its name in the config}; None: the names in the config."""
 
     @classmethod
     def load(cls, folder: str | Path, tokenizer: str | Path | None = None, backend: str = TORCH) -> "Checkpoint":
@@ -59,9 +61,14 @@ class Checkpoint:
         folder = Path(folder) if tokenizer else locate(str(folder), BACKENDS[backend])
         return cls(folder, *load(folder, Path(tokenizer) if tokenizer else None, backend))
 
-    def for_task(self, name: str | None = None, settings: list[str] | None = None) -> "Checkpoint":
-        """The same with the task `name` (default: the one that the checkpoint names) and with `settings` (KEY=VALUE) in
-        place of its options. Raises UserError where neither names a task."""
+    def for_task(
+        self,
+        name: str | None = None,
+        settings: list[str] | None = None,
+        labels: Mapping[str, int | str] | None = None,
+    ) -> "Checkpoint":
+        """The same with the task `name` (default: the one that the checkpoint names), with `settings` (KEY=VALUE) in
+        place of its options, and with other names for its `labels`. Raises UserError where neither names a task."""
         task = deepcopy(self.named_task)
         if name is not None and task.get("name") != name:
             task = {"name": name}  # the options of one task mean nothing to another
@@ -72,7 +79,7 @@ class Checkpoint:
             )
         for setting in settings or []:
             recipe_file.apply_setting(task, setting)
-        return replace(self, chosen_task=task)
+        return replace(self, chosen_task=task, label_names=labels)
 
     @cached_property
     def named_task(self) -> dict[str, Any]:
@@ -84,9 +91,16 @@ class Checkpoint:
         """The task, with the labels of the model. Raises UserError where there is none, where model and task do not
         fit, or where the task needs a library that is not installed."""
         chosen = self.chosen_task or self.named_task or task_by_head(self.folder, self.model)
-        task = for_model(choose_task(chosen), self.model)
+        task = for_model(choose_task(chosen), self.model, self.label_names)
         task.refuse_missing_libraries()
         return task
+
+    @cached_property
+    def takes_pairs(self) -> bool:
+        """Whether it labels pairs of texts, or may: of a classifier that names no task only its user knows."""
+        if self.fills_masks or self.chosen_task or self.named_task:
+            return not self.fills_masks and self.task.paired
+        return "text_pair" in type(self.task).model_fields
 
     @cached_property
     def max_length(self) -> int:
@@ -133,11 +147,11 @@ class Checkpoint:
         inputs: tuple[str, ...] = ("text",) if self.fills_masks else self.task.inputs
         if not inputs:
             raise UserError(f"{self.folder} gives vectors, not labels; use kobert embed or kobert similar")
-        if pair is not None and "text_pair" not in inputs:
+        if pair is not None and not self.takes_pairs:
             raise UserError(f"{self.folder} does not compare texts; leave --pair out")
         if question is not None and "question" not in inputs:
             raise UserError(f"{self.folder} does not answer questions; leave --question out")
-        if splits(long) and (self.fills_masks or not self.task.takes_windows):
+        if splits(long) and (self.fills_masks or pair is not None or not self.task.takes_windows):
             raise UserError(
                 f"{self.folder} does not read single texts, which alone are split into windows; leave --long out"
             )
@@ -148,6 +162,8 @@ class Checkpoint:
         inputs, others = self.task.inputs, [other for other in (question, pair) if other is not None]
         if "question" in inputs and question is None:
             raise UserError(f"{self.folder} answers questions; give one with --question")
+        if pair is not None and "text_pair" not in inputs:
+            return self.task.unlabelled([text]) | {"text_pair": pair}
         is_whole = len(inputs) == 1 + len(others)
         return self.task.unlabelled([text, *others] if is_whole else text.split("\t"))
 
@@ -167,13 +183,13 @@ class Checkpoint:
 
     def results(self, examples: list[Example], long: str = "truncate") -> list[dict[str, Any]]:
         """The result of each example, as JSON values; where a task takes no windows, texts are always truncated."""
-        if splits(long) and self.task.takes_windows:
-            return self._results_of_windows(examples)
         # groups may mix the order of the examples, so results are kept by index
         results: dict[int, dict[str, Any]] = {}
-        for group in by_choices(examples):
-            predicted = self.predict_examples([examples[index] for index in group])
-            results |= dict(zip(group, predicted.results, strict=True))
+        for group in by_form(examples):
+            grouped = [examples[index] for index in group]
+            in_windows = splits(long) and self.task.takes_windows and "text_pair" not in grouped[0]
+            of_group = self._results_of_windows(grouped) if in_windows else self.predict_examples(grouped).results
+            results |= dict(zip(group, of_group, strict=True))
         return [results[index] for index in range(len(examples))]
 
     def results_of_ids(self, rows: list[list[int]]) -> list[dict[str, Any]]:
@@ -229,6 +245,7 @@ class Checkpoint:
         limit: int | None = None,
         task: str | None = None,
         settings: Mapping[str, Any] | None = None,
+        labels: Mapping[str, int | str] | None = None,
     ) -> dict[str, Any]:
         """The scores on a labelled file: as it is, by type of text, and under noise, with an analysis of errors.
 
@@ -239,13 +256,14 @@ class Checkpoint:
             limit: the number of examples; default: all.
             task: the task, if the checkpoint does not name it.
             settings: options of the task, `{"label": "score"}`.
+            labels: what the file calls the outputs of the checkpoint, by their numbers, `{"negative": 0}`, or names.
 
         Raises UserError for a file or an argument that does not fit the task.
         """
         from kobert_pipeline.evaluation.evaluate import evaluate
         from kobert_pipeline.evaluation.noise import conditions
 
-        checkpoint = self.for_task(task, recipe_file.as_set_options(settings))
+        checkpoint = self.for_task(task, recipe_file.as_set_options(settings), labels)
         return evaluate(checkpoint, Path(file), conditions(noise or [], 1), [], errors, limit, report=lambda line: None)
 
 
@@ -260,12 +278,12 @@ def text_list(texts: Any) -> list[str]:
     return rows
 
 
-def by_choices(examples: list[Example]) -> list[list[int]]:
-    """The indices of the examples, grouped by their number of choices: a batch is (B, choices, S), without padding of
-    choices. Other tasks have one group."""
-    groups: dict[int, list[int]] = {}
+def by_form(examples: list[Example]) -> list[list[int]]:
+    """The indices of the examples, grouped by what the tokenizer reads together: by their number of choices, since a
+    batch is (B, choices, S), without padding of choices, and texts apart from pairs. Most tasks have one group."""
+    groups: dict[tuple[int, bool], list[int]] = {}
     for index, example in enumerate(examples):
-        groups.setdefault(len(example.get("choices", ())), []).append(index)
+        groups.setdefault((len(example.get("choices", ())), "text_pair" in example), []).append(index)
     return list(groups.values())
 
 
@@ -325,19 +343,20 @@ def task_by_head(folder: Path, model: Any) -> dict[str, Any]:
         )
     if name == "classification" and model.config.problem_type == Multilabel.problem_type:
         name = "multilabel"
+    elif name == "classification" and len(model.config.id2label) == 1:
+        name = "regression"  # a softmax over one output is always 1
     elif name == "classification" and model.config.problem_type not in (None, "single_label_classification"):
         raise UserError(f"{folder} names no task and is for {model.config.problem_type}; use it through transformers")
     return {"name": name}
 
 
-def for_model(task: Task, model: Any) -> Task:
-    """The task, with the model's labels where its options do not give them. Raises UserError for a model with another
-    head or other labels."""
+def for_model(task: Task, model: Any, label_names: Mapping[str, int | str] | None = None) -> Task:
+    """The task, with the model's labels where its options do not give them, or these names. Raises UserError for a
+    model with another head or other labels."""
     head = task.auto_class.removeprefix("AutoModel")
     if not head_of(model).endswith(head):
         raise UserError(
             f"the task {task.name} needs a model of the kind {head}, and this is a {head_of(model)}; choose "
             "another --task"
         )
-    # by id, since the order of keys in a config file is anybody's
-    return task.with_model_labels([str(label) for _, label in sorted(model.config.id2label.items())])
+    return task.with_model_labels(output_names(model.config.id2label, label_names or {}))

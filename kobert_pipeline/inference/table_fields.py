@@ -33,7 +33,9 @@ def predict_table(
     `table_examples`."""
     checkpoint.refuse_unused(question, pair, long)
     task = None if checkpoint.fills_masks else checkpoint.task
-    remaining = table_examples(checkpoint.folder, task, path, columns, question, pair)
+    is_paired = checkpoint.takes_pairs and (pair is not None or len(columns) == 2)
+    inputs = ("text", "text_pair") if is_paired else None
+    remaining = table_examples(checkpoint.folder, task, path, columns, question, pair, inputs)
     while batch := list(islice(remaining, ROWS)):
         examples = [example for _, example in batch]
         if task:
@@ -44,13 +46,19 @@ def predict_table(
 
 
 def table_examples(
-    folder: Path, task: Task | None, path: Path, columns: list[str], question: str | None, pair: str | None
+    folder: Path,
+    task: Task | None,
+    path: Path,
+    columns: list[str],
+    question: str | None,
+    pair: str | None,
+    inputs: tuple[str, ...] | None = None,
 ) -> Iterator[tuple[dict[str, Any], Example]]:
     """The rows of a table, or the questions of a file in SQuAD form, as examples of the task (None: to fill masks)
-    without answers, each after its `row_names`. `columns` are those of the task's inputs in their order, but for what
-    is given for all rows; others are recognized as in training. Raises UserError for a table without rows, or without
-    such a column, and for cells that are not text."""
-    inputs = task.inputs if task else ("text",)
+    without answers, each after its `row_names`. `columns` are those of the `inputs` (None: the task's) in their order,
+    but for what is given for all rows; others are recognized as in training. Raises UserError for a table without rows,
+    or without such a column, and for cells that are not text."""
+    inputs = inputs or (task.inputs if task else ("text",))
     if "choices" in inputs:
         raise UserError(f"{folder} chooses between candidates; give each text with its candidates, separated by tabs")
     for_all = {name: text for name, text in {"question": question, "text_pair": pair}.items() if text is not None}
@@ -68,7 +76,11 @@ def table_examples(
 
         def example(row: Row) -> tuple[dict[str, Any], Example]:
             texts = for_all | {name: read(nullable_text(row, column), row) for name, column in column_of.items()}
-            return row_names(row, ids), task.unlabelled([texts[name] for name in inputs]) if task else texts
+            if task is None:
+                return row_names(row, ids), texts
+            # a classifier that names no task may label pairs, of which the task says nothing
+            others = {name: texts[name] for name in inputs if name not in task.inputs}
+            return row_names(row, ids), task.unlabelled([texts[name] for name in task.inputs]) | others
 
         return example
 

@@ -56,6 +56,9 @@ class Recipe(Options):
     and tokenizer. With a corpus it is pretrained further on that, without one it is fine-tuned as it is."""
     checkpoint_license: str | None = None
     """Licence of the checkpoint, for the model cards."""
+    checkpoint_labels: dict[str, int] = {}
+    """Names for the outputs of the checkpoint's head, by their numbers: {negative: 0, positive: 1}. A fine-tuning for
+    the same labels, in any order and case, goes on with that head; for others it begins with a new one."""
     corpus: CorpusOptions | None = None
     """Text sources, cleaning and filters."""
     analysis: analysis_stage.AnalysisOptions = analysis_stage.AnalysisOptions()
@@ -95,6 +98,8 @@ class Recipe(Options):
             raise ValueError(
                 "there is neither corpus nor checkpoint; name the texts to pretrain on, or a model to start from"
             )
+        if self.checkpoint_labels and (self.checkpoint is None or self.continues):
+            raise ValueError("checkpoint_labels is for a checkpoint that is fine-tuned as it is; leave it out")
         if self.checkpoint is None:
             self.pretrain.refuse_beyond_positions()
             return self

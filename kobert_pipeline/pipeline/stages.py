@@ -45,7 +45,7 @@ from kobert_pipeline.runs.runner import Job
 def jobs(recipe: Recipe, run: Run) -> Iterator[Job]:
     """All jobs of a recipe, in the order of execution."""
     if recipe.checkpoint is not None:
-        yield checkpoint_job(recipe.checkpoint, run)
+        yield checkpoint_job(recipe.checkpoint, recipe.checkpoint_labels, run)
     if recipe.corpus is not None:
         yield corpus_job(recipe.corpus, run)
         if recipe.checkpoint is None:
@@ -59,12 +59,14 @@ def jobs(recipe: Recipe, run: Run) -> Iterator[Job]:
     yield from publish_jobs(recipe, run)
 
 
-def checkpoint_job(checkpoint: str, run: Run) -> Job:
+def checkpoint_job(checkpoint: str, labels: dict[str, int], run: Run) -> Job:
     """A checkpoint of the user or of the Hub -> its model and its tokenizer in the run's folder."""
+    # `labels` only where there are some, so that runs from before the option stay valid
+    options = {"checkpoint": checkpoint} | ({"checkpoint_labels": labels} if labels else {})
     return Job(
-        "checkpoint", run.run_dir / "checkpoint", checkpoint_stage.VERSION, {"checkpoint": checkpoint},
+        "checkpoint", run.run_dir / "checkpoint", checkpoint_stage.VERSION, options,
         writes=checkpoint_stage.WRITES, source_files=partial(checkpoint_stage.raw_files, checkpoint),
-        run=partial(checkpoint_stage.run, checkpoint),
+        run=partial(checkpoint_stage.run, checkpoint, labels=labels),
     )  # fmt: skip
 
 

@@ -80,12 +80,12 @@ async def classify(body: schema.ClassifyBody, request: Request) -> Response:
         return rows(model, await computed(request, model.label_ids, inputs, inputs, model.max_length))
     examples = []
     for given in inputs:
-        if isinstance(given, schema.Pair) != model.paired:
+        if not (model.takes_pairs if isinstance(given, schema.Pair) else not model.paired):
             form = 'pairs of texts, {"text": ..., "text_pair": ...}' if model.paired else "single texts, no pairs"
             raise HTTPException(422, f"{model.name} labels {form}")
-        texts = [given.text, given.text_pair] if isinstance(given, schema.Pair) else [given]
+        text, pair = (given.text, given.text_pair) if isinstance(given, schema.Pair) else (given, None)
         try:
-            examples.append(model.example(texts))
+            examples.append(model.example(text, pair))
         except UserError as error:
             raise HTTPException(422, str(error)) from None
     texts = [example["text"] + example.get("text_pair", "") for example in examples]

@@ -95,9 +95,14 @@ class ServedModel:
         """Whether the model labels pairs of texts."""
         return self.task is not None and self.task.paired
 
-    def example(self, texts: list[str]) -> Example:
+    def example(self, text: str, pair: str | None) -> Example:
         """A text or pair as an example of the model's task. Raises UserError where something is missing."""
-        return self.checkpoint.task.unlabelled(texts)
+        return self.checkpoint.example(text, None, pair)
+
+    @property
+    def takes_pairs(self) -> bool:
+        """Whether it labels pairs of texts, or may."""
+        return self.task is not None and self.checkpoint.takes_pairs
 
     def predict(self, examples: list[Example]) -> list[dict[str, Any]]:
         """The results of `kobert predict` for examples of the model's task."""

@@ -1,6 +1,7 @@
 """Questions to the config of a `transformers` model: its class, how many tokens it takes, and what fine-tuning stored
 there for inference."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,24 @@ def inference_length(config: dict[str, Any]) -> int:
             "was expected"
         )
     return min(max_input_length(config), length)
+
+
+def output_names(id2label: dict[Any, Any], names: Mapping[str, int | str]) -> list[str]:
+    """The names of a head's outputs in their order, by a config, or by `names`: {name: the number of an output, or its
+    name in the config}. Raises UserError for another number or name, and where two outputs would have one name."""
+    # by number, since the order of keys in a config file is anybody's
+    outputs = [str(label) for _, label in sorted((int(key), label) for key, label in id2label.items())]
+    numbers = {str(number): number for number in range(len(outputs))}
+    numbers |= {label.casefold(): number for number, label in enumerate(outputs) if label.casefold() not in numbers}
+    renamed = list(outputs)
+    for name, output in names.items():
+        if (number := numbers.get(str(output).strip().casefold())) is None:
+            listed = ", ".join(f"{number} ({label})" for number, label in enumerate(outputs[:20]))
+            raise UserError(f"labels: {name} is {output!r:.40}, which is no output of the checkpoint; it has {listed}")
+        renamed[number] = name
+    if twice := next((name for name in names if renamed.count(name) != 1), None):
+        raise UserError(f"labels: {twice} is the name of two outputs, or of none; name each output once")
+    return renamed
 
 
 def trained_pooling(config: dict[str, Any]) -> str:

@@ -27,6 +27,7 @@ class CannedModel:
 
     def __init__(self, name: str, folder: str) -> None:
         self.name, self.paired = name, name == "pairs"
+        self.takes_pairs = self.paired
         others = ["answer", "tag", "fill-mask", "similar", "tokenize", "attention"]
         self.endpoints = [f"/v1/{path}" for path in ["classify", *([] if self.paired else others)]]
         self.scores = [] if self.paired else [{"dataset": "nsmc (test)", "metric": "accuracy", "value": 84.73}]
@@ -34,8 +35,8 @@ class CannedModel:
     def refuse_unfit_ids(self, rows: Sequence[list[int]]) -> None:
         assert not rows, "the page sends texts"
 
-    def example(self, texts: list[str]) -> dict[str, Any]:
-        return dict(zip(("text", "text_pair"), texts, strict=False))
+    def example(self, text: str, pair: str | None) -> dict[str, Any]:
+        return {"text": text} | ({"text_pair": pair} if pair is not None else {})
 
     def predict(self, examples: list[dict[str, Any]]) -> list[dict[str, Any]]:
         def row(example: dict[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ class HeldModel:
     """Answers /v1/tokenize while `free` is set, and records its `batches`. A text with "fail" fails its batch."""
 
     name, endpoints, torch_only, max_length = "held", ["/v1/tokenize"], ["/v1/attention"], 8
-    paired, mask_token, scores = False, "[MASK]", list[dict[str, Any]]()
+    paired, takes_pairs, mask_token, scores = False, False, "[MASK]", list[dict[str, Any]]()
     marked_example = None
 
     def __init__(self) -> None:
