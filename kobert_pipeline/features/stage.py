@@ -31,7 +31,6 @@ def run(
     """Write `train/`, `dev/` and `test/` to `out`; return the counts. `corpus` is the folder of the documents, for
     options that need it."""
     from kobert_pipeline.tokenizer.loading import add_tokens, load_tokenizer
-    from kobert_pipeline.tokenizer.unknown import SAMPLE, count_unknown, judge_rate, rate, unknown_words
 
     report("reading")
     # with the labels of the training files filled in, which task.json then passes on to fine-tuning
@@ -52,20 +51,31 @@ def run(
             counts["train_examples_plain"] = len(parts[-1][0])
         features = featurize(options, parts, name)
         features.save(out / name)
-        sizes: dict[str, Any] = {"examples": len(examples), "windows": len(features)}
-        sizes["tokens"] = len(features.arrays["input_ids"])
-        sizes["unknown_rate"] = rate(*count_unknown(features.arrays["input_ids"], loaded))
-        texts = (options.task.content(example) for example in examples[:SAMPLE])
-        words = partial(unknown_words, texts, loaded)
-        judge_rate(f"features: the {name} split", sizes["unknown_rate"], loaded.backend_tokenizer, words)
-        if labels := options.task.label_counts(examples):
-            counts[f"{name}_labels"] = labels
-        sizes["truncated"] = options.task.truncated(features, loaded, options.max_length)
-        counts |= {f"{name}_{key}": value for key, value in (sizes | options.task.counts(features)).items()}
+        counts |= {f"{name}_{key}": value for key, value in counts_of(options, features, loaded, name).items()}
     settings: dict[str, Any] = {"plain_share": options.plain_share} if options.plain_share else {}
     settings |= {"vocab_size": len(loaded)} if options.task.added_tokens else {}
     write_json(out / "task.json", {"task": options.task.dump(), "max_length": options.max_length, **settings})
     return counts
+
+
+def counts_of(options: FeaturesOptions, features: Features, tokenizer: Any, split: str) -> dict[str, Any]:
+    """The counts of a split. Raises UserError where the tokenizer knows less than half of its words."""
+    from kobert_pipeline.tokenizer.unknown import SAMPLE, count_unknown, judge_rate, rate, unknown_words
+
+    task, examples, ids = options.task, features.examples, features.arrays["input_ids"]
+    unknown_rate = rate(*count_unknown(ids, tokenizer))
+    texts = (task.content(example) for example in examples[:SAMPLE])
+    words = partial(unknown_words, texts, tokenizer)
+    judge_rate(f"features: the {split} split", unknown_rate, tokenizer.backend_tokenizer, words)
+    counts: dict[str, Any] = {
+        "examples": len(examples),
+        "windows": len(features),
+        "tokens": len(ids),
+        "unknown_rate": unknown_rate,
+    }
+    if labels := task.label_counts(examples):
+        counts["labels"] = labels
+    return counts | {"truncated": task.truncated(features, tokenizer, options.max_length)} | task.counts(features)
 
 
 def add_from_corpus(
