@@ -131,6 +131,8 @@ def _read_file(path: Path) -> "dict[str, Tensor]":
         reason = " ".join(str(error).split()) or type(error).__name__
         if other := UNSAFE.search(reason):  # torch's own text advises to trust the file
             reason = f"it holds a {other[1]}"
+        if path.suffix == ".safetensors":
+            raise UserError(f"{path}: its weights are damaged ({reason:.200}); copy the checkpoint again") from None
         raise UserError(
             f"{path} does not hold weights alone, or is damaged ({reason:.200}); only tensors are read, so give a "
             f"checkpoint with {WEIGHTS}, or save the model's state_dict() alone as {PICKLED_WEIGHTS}"

@@ -98,7 +98,7 @@ def test_a_damaged_part_is_named(folders: tuple[Path, Path], tmp_path: Path) -> 
     folder = Path(shutil.copytree(folders[1], tmp_path / "damaged"))
     part = weight_files(folder)[2]
     (folder / part).write_bytes((folder / part).read_bytes()[:-9])
-    with pytest.raises(UserError, match=f"{part} does not hold weights alone, or is damaged"):
+    with pytest.raises(UserError, match=f"{part}: its weights are damaged"):
         stage.run(str(folder), tmp_path / "out")
 
 

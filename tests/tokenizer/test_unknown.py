@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from tokenizers import Tokenizer, models
 from transformers import BertTokenizerFast, PreTrainedTokenizerFast
@@ -15,7 +16,9 @@ from kobert_pipeline.features.options import FeaturesOptions
 from kobert_pipeline.files import write_json
 from kobert_pipeline.pipeline.provenance import unknown_rate
 from kobert_pipeline.shards import stage as shards
+from kobert_pipeline.shards.format import Shards
 from kobert_pipeline.tokenizer.loading import load_tokenizer
+from kobert_pipeline.tokenizer.special_tokens import UNK_ID
 from kobert_pipeline.tokenizer.unknown import count_unknown, rate
 
 TEXTS = ["바다가 보이는 방이 좋아요", "방이 좁고 바다가 멀어요", "가방이 멀어요", "좁고 멀고 좋아요"]
@@ -106,12 +109,15 @@ def test_texts_that_it_knows_are_nothing_to_speak_of(
     assert {"train_unknown", "held_out_unknown"}.isdisjoint(counts)
 
 
-def test_the_corpus_of_an_own_tokenizer_has_a_rate(tiny: Any) -> None:
+def test_the_rate_of_an_own_tokenizer_is_in_manifest_card_and_table(tiny: Any, kobert: Callable) -> None:
     counts = {name: manifest["counts"] for name, manifest in tiny.manifests().items()}
-    for name in ("shards", "features/nsmc", "features/korquad"):
-        assert 0 <= counts[name]["train_unknown_rate"] < 0.01, name
+    ids = np.concatenate([shard.ids for shard in Shards.open(tiny.run_dir / "shards", "train").shards])
+    assert counts["shards"]["train_unknown_rate"] == round(float((ids == UNK_ID).mean()), 6) > 0
     card = (tiny.run_dir / "publish" / "nsmc" / "README.md").read_text(encoding="utf-8")
-    assert "| unknown tokens in pretraining | 0." in card and "| unknown tokens in the training examples | 0." in card
+    for texts, stage in (("pretraining", "shards"), ("the training examples", "features/nsmc")):
+        assert f"| unknown tokens in {texts} | {counts[stage]['train_unknown_rate']:.2%} |" in card
+    table = "".join(kobert("run", tiny.recipe, "--run-dir", tiny.run_dir).out.split())
+    assert f"unknownrate{counts['features/nsmc']['train_unknown_rate']:.2%}" in table
 
 
 def words_of_bert() -> BertTokenizerFast:
@@ -135,7 +141,5 @@ def bytes_of_gpt2() -> PreTrainedTokenizerFast:
 def test_special_tokens_are_neither_known_nor_unknown(
     tokenizer: Callable, ids: list[int], expected: tuple[int, int]
 ) -> None:
-    import numpy as np
-
     assert count_unknown(np.array(ids), tokenizer()) == expected
     assert rate(*expected) == expected[0] / expected[1]
