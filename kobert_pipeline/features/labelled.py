@@ -89,14 +89,15 @@ class LabelledTask(SequenceTask):
                 ]
                 hint = f"allowed are {', '.join(names[:20])}{self.allowed_hint()}"
                 raise UserError(f"the label is {value!r:.60}; {hint}")
-            if text not in self.labels and text.isdecimal():
-                self.note_number(found)
+            number = label_value(text, truth)
+            if number.isdecimal() and label_value(self.labels[found], truth) != number:
+                self.note_numbers()
             return found
 
         return index
 
-    def note_number(self, index: int) -> None:
-        """A file has a number in place of the name of this label."""
+    def note_numbers(self) -> None:
+        """A file has numbers in place of names of labels."""
 
     def label_indices(self) -> dict[str, int]:
         """The index of each label by how files write it, as a number or a name."""
@@ -151,7 +152,7 @@ class FoundLabelsTask(LabelledTask):
             return super().allowed_hint()
         return ", those of the checkpoint; say what the file calls its outputs, as in --labels NAME=0,OTHER=1"
 
-    def note_number(self, index: int) -> None:
+    def note_numbers(self) -> None:
         """Note that numbers of a file are taken for the outputs of the model."""
         listed = ", ".join(f"{number} is {label}" for number, label in enumerate(self.labels or []))
         self.note(f"numbers in the file are taken for the outputs of the checkpoint: {listed:.200}")

@@ -95,7 +95,7 @@ class ServedModel:
         """Whether the model labels pairs of texts."""
         return self.task is not None and self.task.paired
 
-    def example(self, text: str, pair: str | None) -> Example:
+    def example(self, text: str, pair: str | None = None) -> Example:
         """A text or pair as an example of the model's task. Raises UserError where something is missing."""
         return self.checkpoint.example(text, None, pair)
 

@@ -193,6 +193,7 @@ MOODS = {
     "other case": (["NEGATIVE", "POSITIVE"], ["positive", "Negative"], [1, 0], []),
     "number": (["부정", "긍정"], [0, 1], [0, 1], []),
     "number that is a name": (["1", "0"], [0, 1], [1, 0], []),
+    "number by its value": (["1", "0"], ["0.0", "1.0"], [1, 0], []),
     "no names, named": (["LABEL_0", "LABEL_1"], ["좋음", "나쁨"], [0, 1], ["--labels", "좋음=0,나쁨=1"]),
     "other words": (["부정", "긍정"], ["negative", "positive"], [0, 1], ["--labels", "positive=1,negative=0"]),
     "other words by name": (["NEG", "POS"], ["나쁨", "좋음"], [0, 1], ["--labels", "나쁨=neg,좋음=POS"]),

@@ -107,7 +107,7 @@ def test_predictions_are_the_same_by_python_command_table_server_run_and_transfo
     of_row = json.loads(kobert("predict", folder, "--in", tmp_path / "new.json", "--json").out)
     assert of_row == {"row": 1} | expected
     served = ServedModel("rel", str(folder))
-    assert served.predict([served.example([text])]) == [expected]
+    assert served.predict([served.example(text)]) == [expected]
     assert served.marked_example == "[SUBJ:PER]민수[/SUBJ:PER]는 [OBJ:LOC]부산[/OBJ:LOC]에서 태어났다."
     in_run = Checkpoint.load(run_dir / "finetune/rel/1/model", run_dir / "checkpoint/tokenizer")
     assert in_run.predict(text) == expected
