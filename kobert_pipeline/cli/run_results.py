@@ -29,6 +29,8 @@ WITH_TAGS = 0.01
 """Documents with HTML tags or markup are mentioned if their share is larger than this."""
 FEW = 100
 """With fewer examples than this the table says how many there are: a score is then hardly more than chance."""
+SOURCES_SHOWN = 10
+"""Sources whose characters are shown; the manifest has all."""
 LABELS_SHOWN = 12
 """Labels whose numbers of examples are shown; the manifest has all."""
 COUNTS = {
@@ -133,7 +135,7 @@ def result_of(counts: dict[str, Any], options: Mapping[str, Any] = MappingProxyT
 def corpus_results(counts: dict[str, Any]) -> list[str]:
     """How many documents of a corpus were kept, why others were dropped, and what was changed in those kept."""
     kept = f"{counts['documents_kept']:,} of {counts['documents_read']:,} documents kept"
-    parts = [f"{kept}{dropped_documents(counts)}"]
+    parts = [f"{kept}{dropped_documents(counts)}", *characters_by_source(counts.get("sources", {}))]
     parts += [text.format(counts[name]) for name, text in CORPUS_COUNTS.items() if counts.get(name)]
     if masked := sum(count for name, count in counts.items() if name.startswith("masked_")):
         parts.append(f"{masked:,} personal data masked")
@@ -144,6 +146,16 @@ def corpus_results(counts: dict[str, Any]) -> list[str]:
     if counts.get("documents_with_markup", 0) > WITH_TAGS * counts["documents_read"]:
         parts.append(f"{counts['documents_with_markup']:,} documents have markup of a wiki; extract their text first")
     return parts
+
+
+def characters_by_source(sources: dict[str, dict[str, int]]) -> list[str]:
+    """How many of the characters in each source are kept; of many sources, those of which the fewest are."""
+    read = {name: counts for name, counts in sources.items() if counts.get("characters_in")}
+    shares = {name: counts.get("characters_kept", 0) / counts["characters_in"] for name, counts in read.items()}
+    return [
+        f"{name}: {shares[name]:.0%} of {read[name]['characters_in']:,} characters kept"
+        for name in sorted(shares, key=lambda name: shares[name])[:SOURCES_SHOWN]
+    ]
 
 
 def label_counts(counts: dict[str, int]) -> str:

@@ -23,6 +23,8 @@ class Document:
     ordered: bool = True
     dropped: str = ""
     """Why the reader left the text out (such as `too_long`), before all of it was in memory; "" where it did not."""
+    characters_in: int | None = None
+    """Characters of text in the source from which the reader took the text; None: as many as it has. Not stored."""
 
 
 def relabel(document: Document, name: str, label: str) -> Document:
@@ -69,13 +71,17 @@ def limit_size(document: Document, max_bytes: int) -> Document:
         return document
     if len(document.text.encode("utf-8", "replace")) <= max_bytes:
         return document
-    return Document(document.id, document.source, "", document.ordered, TOO_LONG)
+    return replace(document, text="", dropped=TOO_LONG, characters_in=_characters_in(document))
 
 
 def remove_surrogates(document: Document) -> Document:
     """The document without lone surrogates, which cannot be written as UTF-8."""
     id_, source, text = (SURROGATES.sub("", value) for value in (document.id, document.source, document.text))
-    return Document(id_, source, text, document.ordered, document.dropped)
+    return replace(document, id=id_, source=source, text=text, characters_in=_characters_in(document))
+
+
+def _characters_in(document: Document) -> int:
+    return len(document.text) if document.characters_in is None else document.characters_in
 
 
 def write_documents(path: Path, documents: Iterable[Document]) -> None:

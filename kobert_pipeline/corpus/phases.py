@@ -108,7 +108,7 @@ class ReadChunks:
             write_documents(path, part)
             report = TaskReport()
             for document in part:
-                report.count("read", document)
+                report.count_read(document)
             report.write(path.with_suffix(".json"), task_input.source)
         if skipped.counts:
             # relative paths, so that the manifest does not depend on where the data is

@@ -35,6 +35,11 @@ class TaskReport:
     parts: dict[str, str] = field(default_factory=dict)
     skipped: list[str] = field(default_factory=list)
 
+    def count_read(self, document: Document) -> None:
+        """Count a document as it was read, its characters, and those of the source that it was made of."""
+        self.count("read", document)
+        self.counts["characters_in"] += document.characters_in or 0
+
     def count(self, what: str, document: Document) -> None:
         """Count a document and its characters."""
         self.counts[f"documents_{what}"] += 1

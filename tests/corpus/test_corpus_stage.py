@@ -6,6 +6,7 @@ import pyarrow.parquet
 import pytest
 from front_end import CORPORA
 
+from kobert_pipeline.cli.run_results import corpus_results
 from kobert_pipeline.corpus.document import document_parts, read_documents
 from kobert_pipeline.corpus.filters import FilterOptions
 from kobert_pipeline.corpus.phases import task_inputs
@@ -185,3 +186,22 @@ def test_the_stage_makes_the_same_files_twice(tmp_path):
     first, second = ({path.name: path.read_bytes() for path in document_parts(tmp_path / name)} for name in "ab")
     assert first == second
     assert len(first) > 1
+
+
+def test_the_corpus_counts_the_characters_of_each_source_and_those_it_keeps(tmp_path):
+    """Of the JSON the text of another key is not read, and of the chat the names and times are not."""
+    rows = [{"title": "파도 이야기", "text": f"{number}. 동해의 물결이 인다.\n둘째 줄이다."} for number in range(3)]
+    (tmp_path / "a.json").write_text(json.dumps(rows), encoding="utf-8")
+    chat = "".join(f"[이모] [오후 1:{number}0] {number}번째 파도가 밀려온다 아주 높이\n" for number in range(4))
+    (tmp_path / "b.txt").write_text(chat, encoding="utf-8")
+    sources = [
+        {"name": "json", "path": "a.json", "documents_at": "*", "text": "text"},
+        {"name": "chat", "path": "b.txt"},
+    ]
+    counts = run(CorpusOptions.model_validate({"sources": sources}), tmp_path, tmp_path / "out", 1)
+    of_json, of_chat = counts["sources"]["a.json"], counts["sources"]["b.txt"]
+    assert of_json["characters_in"] == sum(len(row["title"]) + len(row["text"]) for row in rows)
+    assert of_chat["characters_in"] == len(chat)
+    assert all(of["characters_in"] > of["characters_read"] >= of["characters_kept"] > 0 for of in (of_json, of_chat))
+    assert counts["characters_in"] == of_json["characters_in"] + of_chat["characters_in"]
+    assert f"b.txt: {of_chat['characters_kept'] / of_chat['characters_in']:.0%} of" in ", ".join(corpus_results(counts))

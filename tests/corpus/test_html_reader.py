@@ -2,12 +2,14 @@
 not."""
 
 import gzip
+import re
 import sys
+import time
 
 import pytest
 
 from kobert_pipeline.corpus.reader import Skipped
-from kobert_pipeline.corpus.readers.html import Html
+from kobert_pipeline.corpus.readers.html import Html, shallow, without_deep_tags
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.tables.unreadable import UnreadableInput
 
@@ -29,6 +31,16 @@ PAGE = f"""<!DOCTYPE html>
 <aside><h3>많이 본 뉴스</h3><ul><li><a href="/1">오늘의 운세</a></li></ul></aside>
 <div class="comments"><h4>댓글 1</h4><p>기대됩니다</p></div>{FOOT}</body></html>"""
 READ = "\n".join(["도서관, 밤에도 문을 연다", *NEWS])
+
+
+def seconds(function, text):
+    """The minimum of three measurements, in seconds of CPU time."""
+    taken = []
+    for _ in range(3):
+        began = time.process_time()
+        function(text)
+        taken.append(time.process_time() - began)
+    return min(taken)
 
 
 def read(folder, name, content, **options):
@@ -108,3 +120,33 @@ def test_the_library_that_is_missing_is_named_with_its_extra(tmp_path, monkeypat
     with pytest.raises(UserError, match=r"pip install 'kobert-pipeline\[html\]'") as raised:
         read(tmp_path, "a.html", PAGE)
     assert not isinstance(raised.value, UnreadableInput), "a library that is missing is nothing to skip files for"
+
+
+SENTENCES = [f"{number}번째 문단은 밤의 도서관을 조금 길게 소개한다." for number in range(300)]
+
+
+@pytest.mark.parametrize("tag", ["font color=red", "div", "b", "ul", "blockquote"])
+@pytest.mark.parametrize("end", ["", "</>"])
+def test_no_paragraph_is_lost_however_deep_it_is(tmp_path, tag, end):
+    """The parser leaves out what is nested in more than 256 elements, as many as sites forgot to close."""
+    paragraphs = "".join(f"<{tag}><p>{sentence}</p>" for sentence in SENTENCES)
+    ends = end.replace("</", f"</{tag.split()[0]}") * len(SENTENCES)
+    (text,) = read(tmp_path, "deep.html", f"<html><head><title>밤</title></head><body>{paragraphs}{ends}</body></html>")
+    assert text.split("\n") == ["밤", *SENTENCES]
+
+
+def test_a_page_that_is_not_too_deep_is_not_changed():
+    assert shallow(PAGE)[0] == PAGE
+
+
+@pytest.mark.parametrize("start", ["<!--", "<script>", "<b x='", "<b><div>"])
+def test_deep_tags_are_removed_in_linear_time(start):
+    text = start * 20_000 + "</i>" * 20_000
+    assert seconds(without_deep_tags, text * 4) < 9 * seconds(without_deep_tags, text) + 0.01
+
+
+def test_characters_of_a_page_are_counted_with_those_that_are_not_main_text(tmp_path):
+    (tmp_path / "a.html").write_text(PAGE, encoding="utf-8")
+    (document,) = Html(path="a.html").read(tmp_path)
+    words = re.sub(r"<(script|style).*?</\1>|<[^>]*>", " ", PAGE)
+    assert len(document.text) < document.characters_in <= len(" ".join(words.split()))

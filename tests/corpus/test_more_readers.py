@@ -173,7 +173,7 @@ def test_modu_corpora_are_read_by_paragraph_or_utterance(tmp_path):
     written = {"id": "W.1", "paragraph": [{"id": "W.1.1", "form": "첫 문단"}, {"id": "W.1.2", "form": "둘째\n문단"}]}
     spoken = {"id": "S.1", "utterance": [{"form": "네", "original_form": "(네)/(녜)"}]}
     write(tmp_path, {"id": "X", "metadata": {}, "document": [written, spoken]})
-    assert [document.text for document in Modu(path="a.json").read(tmp_path)] == ["첫 문단\n둘째 문단", "네"]
+    assert [document.text for document in Modu(path="a.json").read(tmp_path)] == ["첫 문단\n둘째\n문단", "네"]
     assert [document.id for document in Modu(path="a.json").read(tmp_path)] == ["W.1", "S.1"]
 
 

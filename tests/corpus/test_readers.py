@@ -240,3 +240,26 @@ def test_brackets_in_a_name_are_no_pattern_and_folders_no_files(folder: Any, pat
 def test_text_columns_of_every_kind_are_read(kind: Any, tmp_path):
     pyarrow.parquet.write_table(pyarrow.table({"text": pyarrow.array(["가", "나"]).cast(kind)}), tmp_path / "a.parquet")
     assert texts(Parquet(path="a.parquet"), tmp_path) == ["가", "나"], kind
+
+
+TWO_LINES = "동해의 물결이 인다.\n둘째 줄이다."
+
+
+@pytest.mark.parametrize(
+    ("options", "content", "text"),
+    [
+        ({"name": "json", "text": "text"}, {"text": TWO_LINES}, TWO_LINES),
+        ({"name": "json", "text": "a.*"}, {"a": [TWO_LINES, "셋"]}, f"{TWO_LINES}\n셋"),
+        (
+            {"name": "json", "text": "a.*", "ordered": False},
+            {"a": [TWO_LINES, "셋"]},
+            "동해의 물결이 인다. 둘째 줄이다.\n셋",
+        ),
+        ({"name": "json", "text": "text", "ordered": False}, {"text": TWO_LINES}, TWO_LINES),
+        ({"name": "modu"}, {"document": [{"id": "1", "paragraph": [{"form": TWO_LINES}]}]}, TWO_LINES),
+        ({"name": "squad"}, {"data": [{"paragraphs": [{"context": TWO_LINES, "qas": []}]}]}, TWO_LINES),
+    ],
+)
+def test_line_ends_in_a_text_of_json_are_paragraphs(tmp_path, options, content, text):
+    (tmp_path / "a.json").write_text(json.dumps(content), encoding="utf-8")
+    assert [document.text for document in Reader.choose(options | {"path": "a.json"}).read(tmp_path)] == [text]

@@ -1,6 +1,7 @@
 """Chat logs: what people wrote, without their names and the times."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Literal
@@ -17,6 +18,8 @@ COLUMNS = ("Date", "User", "Message")
 """Columns of KakaoTalk's table on a Mac."""
 NO_LOG = "no chat log of a form that is known (a time and a name before each message)"
 
+IN = "characters"
+
 
 class Chat(Reader):
     """Chats exported from KakaoTalk (PC, phone, Mac) and other logs with a time and a name before each message."""
@@ -28,18 +31,27 @@ class Chat(Reader):
     def documents(self, path: Path) -> Iterator[Document]:
         """One per day, its messages as paragraphs. Raises UnreadableInput for a file that is no chat log."""
         is_table = data_suffix(path) == ".csv"
-        for number, day in enumerate(days(self._rows(path) if is_table else self._log(path))):
-            yield Document(f"{path.name}#{number}", path.name, "\n".join(day))
+        read = Counter[str]()
+        for number, day in enumerate(days(self._rows(path, read) if is_table else self._log(path, read))):
+            yield Document(f"{path.name}#{number}", path.name, "\n".join(day), characters_in=read.pop(IN, 0))
 
-    def _log(self, path: Path) -> Iterator[Block]:
+    def _log(self, path: Path, read: Counter[str]) -> Iterator[Block]:
         with open_lines(path, self.encoding, self.max_document_bytes) as file:
             head = list(read_head(file))
             if not is_chat("".join(head)):
                 raise UnreadableInput("other_form", f"{path} is {NO_LOG}; use the reader text")
-            yield from blocks(chain(head, file))
+            yield from blocks(_counted(chain(head, file), read))
 
-    def _rows(self, path: Path) -> Iterator[Block]:
+    def _rows(self, path: Path, read: Counter[str]) -> Iterator[Block]:
         """The messages of KakaoTalk's table; rows that cannot be read are refused with the file."""
         advice = f"; it is {NO_LOG}, use the reader csv"
         for row in readable(read_csv(path, encoding=self.encoding, columns=dict.fromkeys(COLUMNS, advice), lossy=True)):
-            yield row.cells["Date"].partition(" ")[0], row.cells["Message"].splitlines()
+            date, message = row.cells["Date"].partition(" ")[0], row.cells["Message"]
+            yield date, list(_counted(message.splitlines(), read))
+
+
+def _counted(lines: Iterable[str], read: Counter[str]) -> Iterator[str]:
+    """The lines, whose characters are added to `read`."""
+    for line in lines:
+        read[IN] += len(line)
+        yield line

@@ -4,6 +4,7 @@
 import codecs
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -13,6 +14,7 @@ from kobert_pipeline.corpus.document import Document
 from kobert_pipeline.corpus.reader import HEAD, Reader, refuse_format
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.tables.encoding import MARKS, lookup_codec
+from kobert_pipeline.tables.file_type import TAG
 from kobert_pipeline.tables.open_text import open_binary
 from kobert_pipeline.tables.unreadable import UnreadableInput
 
@@ -21,7 +23,22 @@ DECLARATION = re.compile(r"\s*<\?xml[^>]*>")
 """An XML declaration names the encoding of the bytes, so it is wrong for decoded text."""
 BULLET = re.compile(r"^\s*- ")
 """How trafilatura marks list items."""
-TAG = re.compile(r"<[a-zA-Z!]")
+OPENING = re.compile(r"<[a-zA-Z!]")
+ANY_TAG = re.compile(
+    r"<!--.*?(?:-->|\Z)|<(?P<raw>script|style|textarea)\b.*?(?:</(?P=raw)\s*>|\Z)|"
+    r"<(?P<slash>/?)(?P<name>[a-zA-Z][\w:-]*)(?:[^<>\"']|\"[^\"]*\"|'[^']*')*>",
+    re.DOTALL | re.IGNORECASE,
+)
+NOT_NESTED = {
+    "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr", "p",
+    "li", "dt", "dd", "td", "th", "tr", "option",
+}  # fmt: skip
+"""Elements without an end, and those that another of their name ends."""
+TOO_DEEP = 240
+"""Nested elements from which a page is changed: libxml2 leaves out what is inside 256 others."""
+DEEPEST = 50
+"""Nested elements that stay then; between two of them there may be some of `NOT_NESTED`."""
+MISSING_LIBRARY = "the reader html requires the library trafilatura; run: pip install 'kobert-pipeline[html]'"
 CHARSET_HEAD = 4096
 """Bytes that are searched for the charset of a page; browsers search a quarter of that."""
 LARGEST = 20 * 2**20
@@ -55,8 +72,9 @@ class Html(Reader):
             )
         page = decode_page(path, content, self.encoding)
         refuse_format(path, page[:HEAD], "html")
-        if not TAG.search(page):
+        if not OPENING.search(page):
             raise UnreadableInput("not_html", f"{path} is not HTML, it has no tags; use the reader text")
+        page, characters_in = shallow(DECLARATION.sub("", page, count=1))
         title, text = main_text(page)
         if not text:
             raise UnreadableInput(
@@ -64,7 +82,7 @@ class Html(Reader):
             )
         if title and not text.startswith(title):
             text = f"{title}\n{text}"
-        yield Document(f"{path.name}#0", path.name, text, self.ordered)
+        yield Document(f"{path.name}#0", path.name, text, self.ordered, characters_in=characters_in)
 
 
 def decode_page(path: Path, content: bytes, encoding: str | None) -> str:
@@ -96,17 +114,64 @@ def _declared_codec(content: bytes) -> str | None:
     return "cp949" if codec == "euc_kr" else codec
 
 
+def shallow(page: str) -> tuple[str, int]:
+    """A page without the tags of elements that are nested so deeply that the parser would leave out their text, and the
+    number of characters of its text. Raises UserError where trafilatura, which brings the parser, is not installed."""
+    depth, characters = measure(page)
+    if depth >= TOO_DEEP:
+        page = without_deep_tags(page)
+        characters = measure(page)[1]
+    return page, characters
+
+
+def measure(page: str) -> tuple[int, int]:
+    """How deep the elements of a page are nested, and the characters of its text, without scripts."""
+    try:
+        from lxml import etree
+    except ImportError:
+        raise UserError(MISSING_LIBRARY) from None
+    tree = etree.fromstring(page.encode("utf-8", "replace"), etree.HTMLParser(encoding="utf-8", remove_comments=True))
+    if tree is None:
+        return 0, 0
+    depth = deepest = 0
+    for event, _ in etree.iterwalk(tree, ("start", "end")):
+        depth += 1 if event == "start" else -1
+        deepest = max(deepest, depth)
+    texts = tree.xpath("//text()[not(parent::script or parent::style)]")
+    return deepest, sum(len(" ".join(text.split())) for text in texts)
+
+
+def without_deep_tags(page: str) -> str:
+    """A page without the tags of elements inside `DEEPEST` others; those that begin a line become <br>."""
+    stack, open_names = list[tuple[str, bool]](), Counter[str]()
+
+    def replace_tag(tag: re.Match[str]) -> str:
+        name = (tag["name"] or "").lower()
+        if not name or name in NOT_NESTED or (tag["slash"] and not open_names[name]):
+            return tag.group()
+        if not tag["slash"]:
+            stack.append((name, len(stack) < DEEPEST))
+            open_names[name] += 1
+            stays = stack[-1][1]
+        else:
+            ended = ""
+            while ended != name:  # what is not closed ends with what it is in
+                ended, stays = stack.pop()
+                open_names[ended] -= 1
+        return tag.group() if stays else "<br>" if (known := TAG.match(f"<{name}>")) and known[1] else ""
+
+    return ANY_TAG.sub(replace_tag, page)
+
+
 def main_text(page: str) -> tuple[str, str]:
     """Title and main text of a page, "" where there is none. Raises UserError where trafilatura is not installed."""
     try:
         from trafilatura import extract
     except ImportError:
-        raise UserError(
-            "the reader html requires the library trafilatura; run: pip install 'kobert-pipeline[html]'"
-        ) from None
+        raise UserError(MISSING_LIBRARY) from None
     # fast: without trafilatura's fallback extractors, which rely on frequent English words
     result = extract(
-        DECLARATION.sub("", page, count=1), output_format="json", with_metadata=True, include_comments=False,
+        page, output_format="json", with_metadata=True, include_comments=False,
         include_tables=False, fast=True, prune_xpath=MENUS, config=_config(),
     )  # fmt: skip
     content = json.loads(result) if result else {}

@@ -20,7 +20,7 @@ class Json(Reader):
     documents_at: str = ""
     """Path from the file to its documents, such as data.*; empty: the file is one document."""
     text: str
-    """Path from a document to its texts, such as paragraphs.*.context; each becomes a paragraph."""
+    """Path from a document to its texts, such as paragraphs.*.context; their lines become paragraphs."""
     id: str | None = None
     """Path from a document to its id; null: the document's number."""
     encoding: str | None = None
@@ -56,9 +56,17 @@ class Json(Reader):
         identity = f"{path.name}#{number}"
         if self.id:
             identity = next((str(value) for value in follow(document, self.id, place)), "")
-        # a line break in a text would begin another paragraph
-        paragraphs = [" ".join(text.splitlines()) for text in texts]
-        return Document(identity, path.name, "\n".join(paragraphs), self.ordered)
+        if not self.ordered and len(texts) > 1:  # a line is then a unit of its own, such as a review
+            texts = [" ".join(text.splitlines()) for text in texts]
+        return Document(identity, path.name, "\n".join(texts), self.ordered, characters_in=count_characters(document))
+
+
+def count_characters(value: Any) -> int:
+    """The characters of all texts in a value of JSON, without keys."""
+    if isinstance(value, str):
+        return len(value)
+    entries = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return sum(map(count_characters, entries))
 
 
 def follow(content: Any, keys: str, place: str) -> Iterator[Any]:

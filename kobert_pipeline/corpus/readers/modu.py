@@ -28,8 +28,7 @@ class Modu(Reader):
             raise self._other_form(f"{path}", "document")
         for number, document in enumerate(content["document"], 1):
             try:
-                paragraphs = [" ".join(line.splitlines()) for line in self._lines(document)]
-                yield Document(str(document["id"]), path.name, "\n".join(paragraphs))
+                yield Document(str(document["id"]), path.name, "\n".join(self._lines(document)))
             except (KeyError, TypeError, AttributeError) as error:
                 yield self._other_form(f"{path}, document {number},", error)
 

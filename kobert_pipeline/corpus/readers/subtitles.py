@@ -53,11 +53,13 @@ class Subtitles(Reader):
             raise UnreadableInput(
                 "other_form", f"{path} is neither SRT, WebVTT, SMI, ASS, MicroDVD nor LRC; use the reader text"
             )
+        characters_in = len(content)
         for language, texts in languages.items():
             # a subtitle that stays is often written again
             lines = [text for text, _ in groupby(filter(None, map(plain_text, texts)))]
             if lines:
-                yield Document(f"{path.name}#{language}", path.name, "\n".join(lines))
+                yield Document(f"{path.name}#{language}", path.name, "\n".join(lines), characters_in=characters_in)
+                characters_in = 0  # counted once
 
 
 def sami_texts(content: str) -> dict[str, list[str]]:

@@ -1,6 +1,7 @@
 """The default output of WikiExtractor: articles between <doc> and </doc>. What it writes with --json is JSON Lines."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -23,16 +24,18 @@ class WikiExtractor(Reader):
         """One per article that has more than its title. Raises UnreadableInput for a file without <doc> lines, and
         where one is not closed."""
         identity: str | None = None
-        lines, size, count = list[str](), 0, 0
+        lines, size, count, characters_in = list[str](), 0, 0, 0
         with open_lines(path, longest=self.max_document_bytes + LONGEST_TITLE) as file:
             for line in file:
+                characters_in += len(line)
                 if opening := WIKI_EXTRACTOR.match(line):
                     self._refuse_open(path, identity)
                     identity, lines, size, count = opening[1], [], 0, count + 1
                 elif line.strip() == "</doc>" and identity is not None:
                     # the first line is the title, which is all there is of some pages
                     if size > self.max_document_bytes or len(lines) > 1:
-                        yield self._document(path, identity, lines, size)
+                        yield replace(self._document(path, identity, lines, size), characters_in=characters_in)
+                        characters_in = 0
                     identity = None
                 elif identity is not None and (text := line.strip()):
                     size += self.max_document_bytes if isinstance(line, TooLong) else len(text) + 1
