@@ -2,16 +2,14 @@
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.tables.encoding import detect
 from kobert_pipeline.tables.file_type import data_suffix
-from kobert_pipeline.tables.open_text import open_binary
-from kobert_pipeline.tables.rows import PARSERS
-from kobert_pipeline.tables.unreadable import Location, UnreadableInput, readable
+from kobert_pipeline.tables.rows import PARSERS, read_lines
+from kobert_pipeline.tables.unreadable import readable
 
 READ_BYTES = 65_536
 """Bytes that are read, and answered, at once: as many as a pipe holds."""
@@ -38,7 +36,8 @@ def refuse_blank_arguments(texts: list[str]) -> None:
 
 def file_batches(names: list[str], column: str | None = None) -> Iterator[list[str]]:
     """The lines of files, one file after the other; `-` is standard input. With a `column`, the files are tables and
-    their cells the texts. Raises UserError for a file that is missing, empty or not UTF-8, or has no such column."""
+    their cells the texts. Raises UserError for a file that is missing, empty or in no Korean encoding, or has no such
+    column."""
     for name in names:
         if column is not None:
             from kobert_pipeline.inference.table_fields import column_batches  # lines need nothing of it
@@ -48,28 +47,13 @@ def file_batches(names: list[str], column: str | None = None) -> Iterator[list[s
             yield from stdin_batches()
         else:
             refuse_bad_lines(Path(name))
-            with open_binary(Path(name)) as file:
-                yield from line_batches(file, name)
+            yield from _from_first_text(_detected_lines(Path(name)), name)
 
 
 def refuse_bad_lines(path: Path) -> None:
-    """Raise one error about all lines of a text file that are not UTF-8, before any is answered. Whoever reads a file
-    that is in another encoding as a whole is told so at its first line."""
-    with open_binary(path) as file:
-        if detect(file.read(READ_BYTES)) != "utf-8":
-            return
-    with open_binary(path) as file:
-        for _ in readable(_checked_lines(file, path)):
-            pass
-
-
-def _checked_lines(file: IO[bytes], path: Path) -> Iterator[UnreadableInput]:
-    for number, line in enumerate(file, 1):
-        try:
-            line.decode()
-        except UnicodeDecodeError as error:
-            problem = f"it is not UTF-8 ({error.reason}); correct it"
-            yield UnreadableInput("encoding", problem, Location(path, "line", number))
+    """Raise one error about all lines of a text file that are in no Korean encoding, before any is answered."""
+    for _ in readable(read_lines(path)):
+        pass
 
 
 def refuse_missing(names: list[str], allowed: str = "text files with one text per line") -> None:
@@ -113,7 +97,11 @@ def stdin_batches() -> Iterator[list[str]]:
 def line_batches(stream: Any, name: str) -> Iterator[list[str]]:
     """The lines of a binary stream of UTF-8. One read of the system returns a block of a file, but of a pipe or
     terminal only what was written so far, so a program that writes a line gets its answer before it writes the next."""
-    rest, count, leading, has_text = b"", 0, list[str](), False
+    return _from_first_text(_decoded_blocks(stream), name)
+
+
+def _decoded_blocks(stream: Any) -> Iterator[list[str]]:
+    rest, count = b"", 0
     while True:
         block = stream.read1(READ_BYTES)
         # bytes are split, not text: a block may end inside a character. str.splitlines() would also split at form
@@ -130,14 +118,32 @@ def line_batches(stream: Any, name: str) -> Iterator[list[str]]:
             except UnicodeDecodeError as error:
                 error.reason += f" in line {count}"
                 raise
-        # blank lines are kept, so that the n-th result belongs to the n-th line; only those before the first text wait
-        # for it, since alone they are no input
-        lines = [*leading, *lines]
+        yield lines
+        if not block:
+            return
+
+
+def _detected_lines(path: Path) -> Iterator[list[str]]:
+    """The lines of a file in UTF-8, CP949 or UTF-16, as many at a time as make `READ_BYTES` characters."""
+    lines, characters = list[str](), 0
+    for row in readable(read_lines(path)):
+        lines.append(row.cells["line"])
+        characters += len(lines[-1])
+        if characters >= READ_BYTES:
+            yield lines
+            lines, characters = [], 0
+    yield lines
+
+
+def _from_first_text(batches: Iterable[list[str]], name: str) -> Iterator[list[str]]:
+    """The lines, blank ones too, so that the n-th result belongs to the n-th line; only those before the first text
+    wait for it, since alone they are no input. Raises UserError where no line has a text."""
+    leading, has_text = list[str](), False
+    for batch in batches:
+        lines = [*leading, *batch]
         has_text = has_text or any(lines)
         leading = [] if has_text else lines
         if has_text and lines:
             yield lines
-        if not block:
-            break
     if not has_text:
         raise UserError(f"{name} is empty; give one text per line")

@@ -67,7 +67,7 @@ def similar(
     texts, asked, right = contexts(gold) if gold else (searched.texts, queries or [], [])
     embedder_of = embedders(checkpoint, tokenizer, numbers, weights)
     if vectors:
-        ranked = top_of_stored(vectors, texts, lambda: embedder_of(by[0] if by else None), asked, top_k)
+        ranked = top_of_stored(vectors, searched.lines, searched.numbers, embedder_of, by, asked, top_k)
     else:
         own = embedder_of(None).pooling if not by or "hybrid" in by else ""  # that of the model's training
         found = rankers(texts, list(dict.fromkeys(by or [own])), embedder_of, hybrid_pooling or own, bm25_weight)
@@ -116,26 +116,30 @@ def _print_evaluation(
 
 
 class Candidates:
-    """The `texts` of all files, and where each is from."""
+    """The `texts` of all files, and where each is from: its number among the `lines`, of which some may be blank."""
 
     def __init__(self, names: list[str], column: str | None) -> None:
-        self.texts: list[str] = []
+        from kobert_pipeline.inference.similar import not_blank
+
+        self.lines: list[str] = []
         self.rows: list[dict[str, Any]] = []  # of lines there are none: their place is their number
         self.names, self.ends, self.unit = names, list[int](), "row" if column else "line"
         for name in names:
             if column is None:
-                self.texts += chain.from_iterable(file_batches([name]))
+                self.lines += chain.from_iterable(file_batches([name]))
             else:
                 from kobert_pipeline.inference.table_fields import column_texts
 
                 for text, row_names in column_texts(Path(name), column):
-                    self.texts.append(text)
+                    self.lines.append(text)
                     self.rows.append(row_names)
-            self.ends.append(len(self.texts))
+            self.ends.append(len(self.lines))
+        self.numbers = not_blank(self.lines) if names else []
+        self.texts = [self.lines[number] for number in self.numbers]
 
-    def place(self, number: int) -> dict[str, Any]:
-        """Where a text is, by its number among all: its `file` of several, and its `line`, or of a table its `row` and
-        the `id` it may have."""
+    def place(self, index: int) -> dict[str, Any]:
+        """Where a text is: its `file` of several, and its `line`, or of a table its `row` and the `id` it may have."""
+        number = self.numbers[index]
         file = bisect_right(self.ends, number)  # a file without texts ends where the one before does
         line = number - (self.ends[file - 1] if file else 0) + 1
         place = self.rows[number] if self.rows else {"line": line}

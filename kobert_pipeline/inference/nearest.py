@@ -29,13 +29,15 @@ def open_vectors(path: Path, count: int) -> np.ndarray:
     return vectors
 
 
-def nearest(vectors: np.ndarray, queries: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+def nearest(
+    vectors: np.ndarray, queries: np.ndarray, count: int, searched: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """The numbers and the cosines of the `count` vectors (N, d) that are most similar to each query (Q, d), best first:
-    (Q, count) each. Of equal cosines the first vector wins; a vector of zeros has the cosine 0 with all others. Raises
-    UserError for vectors that are not finite."""
+    (Q, count) each, among those that are to be `searched` (N,). Of equal cosines the first vector wins; a vector of
+    zeros has the cosine 0 with all others. Raises UserError for vectors that are not finite."""
     if not np.isfinite(queries).all():
         raise UserError("the vector of a query is not finite; the model's weights may be damaged")
-    count = min(count, len(vectors))
+    count = min(count, int(searched.sum()))
     numbers = np.empty((len(queries), 0), np.int64)
     cosines = np.empty((len(queries), 0), np.float32)
     asked = normalized(queries)
@@ -50,6 +52,7 @@ def nearest(vectors: np.ndarray, queries: np.ndarray, count: int) -> tuple[np.nd
         scores = np.divide(
             asked @ block.T, lengths, out=np.zeros((len(asked), len(block)), np.float32), where=lengths > 0
         )
+        scores[:, ~searched[start : start + BLOCK]] = -np.inf  # a cosine is at least -1
         best = np.stack([_largest(row, count) for row in scores])
         numbers = np.concatenate([numbers, best + start], 1)
         cosines = np.concatenate([cosines, np.take_along_axis(scores, best, 1)], 1)

@@ -17,6 +17,7 @@ from kobert_pipeline.inference.embed import LAST, Embedder
 from kobert_pipeline.inference.encoders import POOLINGS
 from kobert_pipeline.inference.loading import load
 from kobert_pipeline.inference.nearest import nearest, normalized, open_vectors
+from kobert_pipeline.morphemes.normalization import remove_invisible
 from kobert_pipeline.progress import current_display
 from kobert_pipeline.tables.squad import questions
 
@@ -121,6 +122,14 @@ def standard_scores(scores: np.ndarray) -> np.ndarray:
     return np.divide(centered, spread, out=np.zeros_like(centered), where=spread > 1e-12)
 
 
+def not_blank(texts: Sequence[str]) -> list[int]:
+    """The numbers of the texts that say something, of which a line of blanks is none. Raises UserError for none."""
+    numbers = [number for number, text in enumerate(texts) if remove_invisible(text).strip()]
+    if not numbers:
+        raise UserError("all texts to search in are blank; give one text per line")
+    return numbers
+
+
 def top(scores: Scores, queries: Sequence[str], count: int) -> tuple[np.ndarray, np.ndarray]:
     """The numbers and the scores of the `count` most similar texts per query, best first: (Q, count) each. Of equal
     scores the first text wins."""
@@ -134,11 +143,18 @@ def top(scores: Scores, queries: Sequence[str], count: int) -> tuple[np.ndarray,
 
 
 def top_of_stored(
-    path: Path, texts: Sequence[str], embedder_of: Callable[[], Embedder], queries: Sequence[str], count: int
+    path: Path,
+    texts: Sequence[str],
+    numbers: Sequence[int],
+    embedder_of: Callable[[str | None], Embedder],
+    by: list[str] | None,
+    queries: Sequence[str],
+    count: int,
 ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """{pooling: as `top`}, by the cosines of the vectors of `texts` that are in a file already. Raises UserError where
-    their number is another, their width is not that of the embedder's, or they are of other texts."""
-    vectors, embedder = open_vectors(path, len(texts)), embedder_of()
+    """{pooling: as `top` of the texts with these `numbers`}, by the cosines of the vectors of all `texts` that are in a
+    file already. `by` may name the pooling. Raises UserError where their number is another, their width is not that of
+    the embedder's, or they are of other texts."""
+    vectors, embedder = open_vectors(path, len(texts)), embedder_of(by[0] if by else None)
     asked = embedder.embed(queries)
     if asked.shape[1] != vectors.shape[1]:
         raise UserError(
@@ -146,7 +162,10 @@ def top_of_stored(
             "the checkpoint, --by and --layers with which it was written"
         )
     refuse_other_texts(path, vectors, texts, embedder)
-    return {embedder.pooling: nearest(vectors, asked, count)}
+    searched = np.zeros(len(texts), bool)
+    searched[numbers] = True
+    best, cosines = nearest(vectors, asked, count, searched)
+    return {embedder.pooling: (np.searchsorted(numbers, best), cosines)}
 
 
 def refuse_other_texts(path: Path, vectors: np.ndarray, texts: Sequence[str], embedder: Embedder) -> None:

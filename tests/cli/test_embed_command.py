@@ -179,7 +179,8 @@ def test_weights_are_learned_into_a_file_of_their_own(place: Path, kobert: Calla
 
 
 def test_what_cannot_be_done_is_refused_in_one_sentence(place: Path, kobert: Callable[..., Any]) -> None:
-    files = {"empty.txt": b"", "blank.txt": b"\n\n", "cp949.txt": "글".encode("cp949"), "labels.CSV": b"text,label\n"}
+    files = {"empty.txt": b"", "blank.txt": b"\n\n", "labels.CSV": b"text,label\n"}
+    files["euc_jp.txt"] = "日本語の文".encode("euc_jp")
     files["rows.jsonl"] = b'{"text": true}\n'
     for name, content in files.items():
         Path(name).write_bytes(content)
@@ -189,8 +190,8 @@ def test_what_cannot_be_done_is_refused_in_one_sentence(place: Path, kobert: Cal
         ("empty.txt", "empty.txt is empty"),
         ("blank.txt --out v.npy", "blank.txt is empty"),
         (
-            "cp949.txt",
-            "cp949.txt is not UTF-8 (invalid start byte in line 1); it looks like cp949: convert it (iconv",
+            "euc_jp.txt",
+            "euc_jp.txt is not text in UTF-8, CP949 or UTF-16; it may be CP949 with hardly",
         ),
         ("texts.txt labels.CSV", "labels.CSV is not one text per line"),
         ("labels.CSV --column text", "labels.CSV has no rows"),

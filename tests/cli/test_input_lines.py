@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kobert_pipeline.cli.input_lines import file_batches, text_batches
-from kobert_pipeline.errors import UserError, UserErrors
+from kobert_pipeline.errors import UserErrors
 
 
 def test_the_name_of_a_file_is_a_text_but_with_a_warning(
@@ -24,17 +24,20 @@ def test_the_name_of_a_file_is_a_text_but_with_a_warning(
     assert capsys.readouterr().err == ""
 
 
-def test_all_lines_of_a_file_that_are_not_utf8_are_named_before_any_is_answered(tmp_path: Path) -> None:
+def test_all_lines_of_a_file_that_cannot_be_decoded_are_named_before_any_is_answered(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
-    path.write_bytes("가나다라마\n".encode() * 9 + b"\xff\n" + "바사아자차\n".encode() * 9 + b"\xff\xfe\n\xb0\xa1")
+    path.write_bytes("가나다라마\n".encode() * 9 + b"\xff\n" + "바사아자차\n".encode() * 9 + b"\xff\xfe\n\xff")
     with pytest.raises(UserErrors) as caught:
         next(file_batches([str(path)]))
-    assert str(caught.value).startswith(f"{path}, line 10: it is not UTF-8 (invalid start byte); correct it")
+    assert str(caught.value).startswith(f"{path}, line 10: it has bytes that are neither UTF-8 nor CP949; correct them")
     assert str(caught.value).endswith("(also refused: line 20, line 21)")
 
 
-@pytest.mark.parametrize("encoding", ["cp949", "utf-16"])
-def test_a_file_in_another_encoding_is_refused_as_a_whole(tmp_path: Path, encoding: str) -> None:
-    (tmp_path / "a.txt").write_text("가나다라마\n" * 9, encoding=encoding)
-    with pytest.raises(UserError, match=f"is not UTF-8 .* line 1.*; it looks like {encoding}: convert it"):
-        next(file_batches([str(tmp_path / "a.txt")]))
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "cp949", "utf-16", "utf-16-le"])
+@pytest.mark.parametrize("line_end", ["\n", "\r\n"])
+def test_lines_are_the_same_in_every_korean_encoding(tmp_path: Path, encoding: str, line_end: str) -> None:
+    lines = ["", "가나다라마", "", *(f"{number}번째 줄\x0c이다" for number in range(9000))]
+    (tmp_path / "a.txt").write_bytes(line_end.join([*lines, ""]).encode(encoding))
+    batches = list(file_batches([str(tmp_path / "a.txt")]))
+    assert [line for batch in batches for line in batch] == lines
+    assert len(batches) > 1

@@ -55,7 +55,7 @@ def test_ranks_and_the_best_equal_plain_loops(queries: int, texts: int, seed: in
         assert of_best == [row[number] for number in best]
 
 
-@given(st.integers(1, 40), st.integers(1, 12), st.integers(1, 9), st.integers(0, 2**32))
+@given(st.integers(2, 40), st.integers(1, 12), st.integers(1, 9), st.integers(0, 2**32))
 def test_search_in_blocks_equals_the_plain_one(texts: int, count: int, block: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     vectors = rng.integers(-1, 2, (texts, 4)).astype(np.float32)  # many are equal, and some are zeros
@@ -63,11 +63,15 @@ def test_search_in_blocks_equals_the_plain_one(texts: int, count: int, block: in
     queries = np.array([[0, 1, 0, 0], [1, 1, -1, 1], [0, 0, 0, 0]], np.float32)
     lengths = np.linalg.norm(vectors, axis=1)
     scores = normalized(queries) @ vectors.T / np.where(lengths, lengths, 1)
-    numbers, cosines = top(lambda _: scores, numbered(3), count)
+    searched = rng.integers(0, 2, texts).astype(bool)
+    searched[0] = True
+    places, cosines = top(lambda _: scores[:, searched], numbered(3), count)
+    numbers = np.flatnonzero(searched)[places]
     np.testing.assert_allclose(scores, normalized(queries) @ normalized(vectors).T, atol=1e-6)
     with patch("kobert_pipeline.inference.nearest.BLOCK", block):
-        found = nearest(vectors, queries, count)
-        assert [part.shape for part in nearest(vectors, queries[:0], count)] == [(0, min(count, texts))] * 2
+        found = nearest(vectors, queries, count, searched)
+        none = nearest(vectors, queries[:0], count, searched)
+        assert [part.shape for part in none] == [(0, min(count, searched.sum()))] * 2
     np.testing.assert_array_equal(found[0], numbers)
     np.testing.assert_allclose(found[1], cosines, atol=1e-6)
 
@@ -201,6 +205,34 @@ def test_vectors_that_are_nearly_alike_are_still_compared() -> None:
     for wrong in (np.roll(vectors, 1, 0), vectors[::-1]):
         with pytest.raises(UserError, match="is not that of text"):
             refuse_other_texts(Path("v.npy"), wrong, texts, embedder)
+
+
+@pytest.mark.parametrize("by", ["mean", "bm25", "hybrid", "vectors"])
+def test_blank_lines_are_no_candidates(place: Path, kobert: Callable[..., Any], by: str) -> None:
+    lines = ["", TEXTS[0], " \u3000", "\u200b\ufeff", TEXTS[1], "\t"]
+    Path("blank.txt").write_text("\n".join(lines), encoding="utf-8")
+    more = ["--by", by]
+    if by == "vectors":
+        assert kobert("embed", "mlm", "blank.txt", "--pooling", "mean", "--out", "blank.npy").code == 0
+        more = ["--by", "mean", "--vectors", "blank.npy"]
+    printed = kobert("similar", "mlm", TEXTS[0], "음악", "--in", "blank.txt", *more, "--json")
+    assert printed.code == 0, printed.err
+    rows = [json.loads(line) for line in printed.out.splitlines()]
+    assert [(row["line"], row["text"]) for row in rows[:2]] == [(2, TEXTS[0]), (5, TEXTS[1])]
+    assert {row["line"] for row in rows[2:]} == {2, 5} and len(rows) == 4
+
+
+def test_blank_lines_alone_are_refused(place: Path, kobert: Callable[..., Any]) -> None:
+    Path("blank.txt").write_text(" \n\u200b\n", encoding="utf-8")
+    refused = kobert("similar", "mlm", "음악", "--in", "blank.txt", "--by", "bm25")
+    assert (refused.code, "all texts to search in are blank" in refused.err) == (2, True)
+
+
+@pytest.mark.parametrize("codec", ["cp949", "utf-16", "utf-16-le", "utf-8-sig"])
+def test_lines_in_every_korean_encoding_are_searched(place: Path, kobert: Callable[..., Any], codec: str) -> None:
+    Path("old.txt").write_bytes("\r\n".join(TEXTS).encode(codec))
+    found = kobert("similar", "mlm", TEXTS[1], "--in", "old.txt", "--by", "bm25", "--top-k", 1, "--json")
+    assert json.loads(found.out)["text"] == TEXTS[1], found.err
 
 
 def test_the_rows_of_a_table_are_searched(place: Path, kobert: Callable[..., Any]) -> None:
