@@ -231,7 +231,10 @@ def parse_label(value: Any) -> str:
     """A label as text. Raises UserError for anything but a text, a whole number, true or false."""
     if text := label_text(value):
         return label_value(text, truth=False)
-    raise UserError(f"the label is {value!r:.60}; a text or a whole number was expected; correct it, or delete the row")
+    several = "; several labels for a text are read by the task multilabel" if isinstance(value, list) else ""
+    raise UserError(
+        f"the label is {value!r:.60}; a text or a whole number was expected; correct it, or delete the row{several}"
+    )
 
 
 def parse_score(value: Any) -> float:
@@ -250,5 +253,4 @@ def binary_columns(row: Row, others: Collection[str | None]) -> list[str]:
 
 def binary(value: Any) -> bool | None:
     """Whether a cell of 0 or 1 is 1; None for any other value."""
-    number = float(value) if isinstance(value, bool) else number_of(value)
-    return bool(number) if number in (0, 1) else None
+    return {"0": False, "1": True}.get(label_value(label_text(value) or ""))

@@ -33,6 +33,7 @@ def test_lists_of_numbers_are_read_in_the_order_of_their_values(name: str, tmp_p
     [
         (["2,4", "4", "2, 4"], ","),
         (["2|4", "4", "4|2"], "|"),
+        (["2.0,4.0", "4", "2,4.0"], ","),
         (["[2, 4]", "[4]", "[ 2  4]"], ","),  # Python's and NumPy's lists in a table
         (["['2', '4']", '["4"]', "['2' '4']"], ","),
     ],
@@ -54,7 +55,7 @@ def test_numbers_mean_the_named_labels_in_their_order(tmp_path: Path) -> None:
             Task.choose({"name": "multilabel", "labels": labels}).with_model_labels(labels or ["1", "기쁨"]).read(path)
 
 
-@pytest.mark.parametrize(("one", "none"), [("1", "0"), ("1.0", "0.0"), (1, 0), (True, False), (1.0, 0.0)])
+@pytest.mark.parametrize(("one", "none"), [("1", "0"), ("1.0", "0.0"), (1, 0), (True, False), ("TRUE", "FALSE")])
 def test_columns_of_0_and_1_are_labels_however_they_are_written(one: Any, none: Any, tmp_path: Path) -> None:
     record = {"id": 1, "문장": "글", "여성": none, "기타 혐오": one, "score": 0.3, "clean": none}
     path = table(tmp_path / "a.jsonl", record, record | {"여성": one}, record | {"기타 혐오": none})
@@ -119,6 +120,12 @@ def test_classification_names_labels_that_are_lists_of_others(labels: list[str],
 def test_a_label_with_a_comma_alone_is_no_list(labels: list[str], tmp_path: Path) -> None:
     path = table(tmp_path / "a.jsonl", *({"text": "글", "label": label} for label in labels))
     assert Task.choose("classification").fit_labels([path]).labels == sorted(labels)
+
+
+def test_classification_points_at_the_task_for_lists(tmp_path: Path) -> None:
+    path = table(tmp_path / "a.jsonl", {"text": "글", "label": ["가"]}, {"text": "말", "label": ["가", "나"]})
+    with pytest.raises(UserError, match=r"line 2: the label is \['가', '나'\]; .* read by the task multilabel"):
+        Task.choose("classification").fit_labels([path])
 
 
 def test_classification_points_at_the_columns_of_a_file_with_one_for_each_label(tmp_path: Path) -> None:

@@ -100,6 +100,8 @@ def test_predictions_are_the_same_by_python_command_table_server_and_transformer
     assert blank["labels"] is None and blank["scores"] is None
     served = ServedModel("kinds", str(folder))
     assert "/v1/classify" in served.endpoints and served.predict([served.example(text) for text in texts]) == expected
+    by_onnx = Checkpoint.load(folder, backend="onnx").predict(texts)
+    assert [row["labels"] for row in by_onnx] == [row["labels"] for row in expected]
     classify = pipeline("text-classification", model=load_model(folder), tokenizer=load_tokenizer(folder), top_k=None)
     for row, theirs in zip(expected, classify(texts), strict=True):
         assert row["scores"] == pytest.approx({one["label"]: one["score"] for one in theirs}, abs=2e-4)

@@ -111,6 +111,8 @@ def test_predictions_are_the_same_by_python_command_table_server_run_and_transfo
     assert served.marked_example == "[SUBJ:PER]민수[/SUBJ:PER]는 [OBJ:LOC]부산[/OBJ:LOC]에서 태어났다."
     in_run = Checkpoint.load(run_dir / "finetune/rel/1/model", run_dir / "checkpoint/tokenizer")
     assert in_run.predict(text) == expected
+    by_onnx = Checkpoint.load(folder, backend="onnx").predict(text)
+    assert by_onnx["scores"] == pytest.approx(expected["scores"], abs=2e-4)
     classify = pipeline("text-classification", model=load_model(folder), tokenizer=load_tokenizer(folder), top_k=None)
     theirs = {one["label"]: one["score"] for one in classify([text])[0]}
     assert expected["scores"] == pytest.approx(theirs, abs=2e-4)

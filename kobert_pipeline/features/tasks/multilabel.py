@@ -18,7 +18,7 @@ from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.labelled import FoundLabelsTask, LabelledTask, binary, binary_columns
 from kobert_pipeline.features.metrics import f1_threshold, indicators, multilabel_report, multilabel_scores
 from kobert_pipeline.features.task import Example
-from kobert_pipeline.tables.columns import RowField, cell, has_column, label_text
+from kobert_pipeline.tables.columns import RowField, cell, has_column, label_text, label_value
 from kobert_pipeline.tables.rows import read_rows
 from kobert_pipeline.tables.unreadable import Row, readable
 
@@ -127,7 +127,7 @@ class Multilabel(FoundLabelsTask):
                 f"the labels are {value!r:.60}; a list of texts or whole numbers was expected, [] for none, or such a "
                 f"list as text, separated by {self.separator!r}"
             )
-        return [label for label in labels if label]
+        return [label_value(label, truth=False) for label in labels if label]
 
     def label_indices(self) -> dict[str, int]:
         """The index of each label by its name and, where the option names all labels and none is a number, by its
