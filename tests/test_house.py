@@ -51,6 +51,7 @@ ROOMS = {
 
 LONG_FUNCTIONS = {
     "training.loop.train": "the loop, readable from top to bottom",
+    "training.triton_attention.short_attention_backward": "a kernel, all of which computes with what is loaded first",
 }
 """Functions of more than `LONGEST` lines, and why."""
 LONGEST = 40

@@ -176,7 +176,8 @@ def _time_steps(
     # nothing is learned in so few steps, so the learning rate stays low; no checkpoint is written
     quick = {"warmup": 1.0, "log_every": WARM_UP, "checkpoint_every": steps, "checkpoint_minutes": None}
     plan = plan.model_copy(update=quick | {"evaluate_every": WARM_UP, "max_minutes": None})
-    first, batch_at, started = schedule.ends[phase - 1] if phase else 0, batches(schedule, plan), time.monotonic()
+    first, batch_at = schedule.ends[phase - 1] if phase else 0, batches(schedule, plan, module)
+    started = time.monotonic()
 
     def at(step: int) -> int:
         return first + step % (schedule.ends[phase] - first)

@@ -3,6 +3,7 @@
 import math
 import warnings
 from dataclasses import replace
+from importlib.util import find_spec
 from typing import Any
 
 import torch
@@ -15,7 +16,7 @@ from kobert_pipeline.pretrain.phases import PhaseSchedule
 from kobert_pipeline.pretrain.residual_stream import use_16_bit_residuals
 from kobert_pipeline.pretrain.tensor_batch import TensorBatch, to_device
 from kobert_pipeline.tokenizer.special_tokens import IGNORE_INDEX, PAD_ID
-from kobert_pipeline.training.attention import has_varlen
+from kobert_pipeline.training.attention import TILE, has_varlen
 from kobert_pipeline.training.device import device
 from kobert_pipeline.training.plan import Plan
 from kobert_pipeline.training.prefetch import BatchAt
@@ -80,11 +81,35 @@ def uses_varlen(place: torch.device, plan: Plan) -> bool:
     )
 
 
-def attention_kernel(place: torch.device, plan: Plan) -> str:
-    """The name of the kernel that packed sequences are attended with. Warns where a GPU could have had the faster
-    one."""
+def triton_error(place: torch.device, module: LossModule | None) -> str | None:
+    """Why `triton_attention` can't be used for the model, found by trying it; empty where there is nothing to try, None
+    where it can be used."""
+    if module is None or place.type != "cuda" or find_spec("triton") is None:
+        return ""
+    from kobert_pipeline.training.triton_attention import kernel_error
+
+    configs = [part.config for part in module.modules() if isinstance(part, PreTrainedModel)]
+    heads = {
+        (config.hidden_size // config.num_attention_heads, config.model_type == "modernbert") for config in configs
+    }
+    return next(filter(None, (kernel_error(place, width, is_rotary) for width, is_rotary in sorted(heads))), None)
+
+
+def attention_kernel(place: torch.device, plan: Plan, module: LossModule | None = None) -> str:
+    """The name of the kernel that packed sequences are attended with in `batches`. Warns where a GPU could have had a
+    faster one."""
     if uses_varlen(place, plan):
-        return "varlen_attn"
+        error = triton_error(place, module)
+        if error is None:
+            return f"Triton up to {TILE} tokens, varlen_attn beyond"
+        if not error:
+            return "varlen_attn"
+        warnings.warn(
+            f"pretraining is slower than it could be: Triton's attention for short sequences is not used on "
+            f"{torch.cuda.get_device_name(place)} with torch {torch.__version__}: {error}",
+            stacklevel=2,
+        )
+        return f"varlen_attn, since Triton's failed: {error}"
     if place.type == "cuda" and plan.mixed_precision == "bf16":
         warnings.warn(
             f"pretraining is slower than it could be: torch {torch.__version__} on {torch.cuda.get_device_name(place)} "
@@ -107,10 +132,12 @@ def shape_to_compile(tokens: int, max_length: int, objective: Objective) -> tupl
     return most, max_length, most_labels(most, objective), math.ceil(most / max_length / FULL_SEQUENCES)
 
 
-def batches(schedule: PhaseSchedule, plan: Plan) -> BatchAt:
-    """The batches of a schedule by step and part, on this rank's device."""
+def batches(schedule: PhaseSchedule, plan: Plan, module: LossModule | None = None) -> BatchAt:
+    """The batches of a schedule by step and part, on this rank's device, for the fastest kernels that compute attention
+    of `module` there."""
     place = device()
     varlen = uses_varlen(place, plan)
+    tiled = varlen and triton_error(place, module) is None
 
     def batch_at(step: int, part: int, parts: int) -> TensorBatch:
         batch, loader = schedule.batch(step), schedule.loader_at(step)
@@ -121,7 +148,7 @@ def batches(schedule: PhaseSchedule, plan: Plan) -> BatchAt:
             # oneDNN makes and keeps a kernel for every shape that it meets
             shape = (CPU_MULTIPLE, loader.max_length, CPU_MULTIPLE, CPU_MULTIPLE)
         else:
-            return to_device(batch, place, varlen)
-        return to_device(batch.pad_to(*shape, pad_id=loader.shards.special.pad), place, varlen)
+            return to_device(batch, place, varlen, tiled)
+        return to_device(batch.pad_to(*shape, pad_id=loader.shards.special.pad), place, varlen, tiled)
 
     return batch_at

@@ -173,9 +173,9 @@ def run(
     if 0 not in evaluator.evaluations:  # a resumed run has evaluated the initial weights already
         report("evaluating")
         evaluator(0)
-    kernel = attention_kernel(device(), plan)  # before the training, since it warns of a slow one
+    kernel = attention_kernel(device(), plan, module)  # before the training, since it warns of a slow one
     plan = plan.model_copy(update={"evaluate_every": plan.evaluate_every or max(1, schedule.steps // 10)})
-    batch_at, parts_at = batches(schedule, plan), schedule.parts_at
+    batch_at, parts_at = batches(schedule, plan, module), schedule.parts_at
     trained = train(module, batch_at, plan, schedule.steps, out, evaluator, tracking=tracking, parts_at=parts_at)
     with full_params(module):
         if is_main_process():

@@ -40,8 +40,11 @@ class TensorBatch:
     width: int
 
 
-def to_device(batch: Batch, place: torch.device | str = "cpu", varlen: bool = False) -> TensorBatch:
-    """`batch` on a device. `varlen`: with the layout for PyTorch's kernel for packed sequences."""
+def to_device(
+    batch: Batch, place: torch.device | str = "cpu", varlen: bool = False, tiled: bool = False
+) -> TensorBatch:
+    """`batch` on a device. `varlen`: with the layout for PyTorch's kernel for packed sequences; `tiled`: for
+    `triton_attention`, too."""
 
     def tensor(array: np.ndarray) -> torch.Tensor:
         return torch.from_numpy(np.ascontiguousarray(array))
@@ -64,7 +67,7 @@ def to_device(batch: Batch, place: torch.device | str = "cpu", varlen: bool = Fa
         step_labels=scalar(batch.denominators.labels),
         step_pairs=scalar(batch.denominators.pairs),
         step_questions=scalar(batch.denominators.questions),
-        layout=SequenceLayout.of(batch.lengths, varlen=varlen),
+        layout=SequenceLayout.of(batch.lengths, varlen=varlen, tiled=tiled),
         width=-(-int(batch.lengths.max()) // WIDTH_MULTIPLE) * WIDTH_MULTIPLE,
     )
     return copy_to_device(in_host_memory, place)

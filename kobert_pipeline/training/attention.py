@@ -17,22 +17,27 @@ from transformers.models.modernbert import modeling_modernbert
 
 from kobert_pipeline.training.rope import rotary_positions
 
+their_attention: Any = modeling_modernbert.ModernBertAttention.forward
 varlen_attn: Any = None
 with suppress(ImportError):  # PyTorch before 2.10
     from torch.nn.attention.varlen import varlen_attn
 
 LENGTH_MULTIPLE = 16
 """Sequences whose lengths round up to the same multiple of this share a rectangle, so that there are few rectangles."""
+TILE = 128
+"""Tokens that a program of `triton_attention` has room for, and so the length of the longest sequence that it takes."""
 
 
 @dataclass(frozen=True)
 class SequenceLayout:
-    """Where each of n sequences is among T packed positions, in one of two forms.
+    """Where each of n sequences is among T packed positions, in one of three forms.
 
     For plain PyTorch, `rectangles`: sequences of about equal length, each group as (n, L, mask (n, 1, 1, L) or None);
     `index` (C,): the position that each cell of all rectangles reads; and `inverse` (T,): the cell of each position.
     For PyTorch's variable-length kernel, `cu_seqlens` (n + 1,) int32: the cumulated lengths, and `max_seqlen`: an upper
-    bound of the lengths. `causal`: no position attends to later ones.
+    bound of the lengths. For `triton_attention` those of PyTorch's kernel; `tiles` (m + 1,) int32: where runs of whole
+    sequences begin that have at most `TILE` tokens, m being the same for every batch of T; and `bounds` (2, T) int32:
+    the first and the last position of each position's sequence. `causal`: no position attends to later ones.
     """
 
     rectangles: list[tuple[int, int, torch.Tensor | None]]
@@ -40,16 +45,27 @@ class SequenceLayout:
     inverse: torch.Tensor | None = None
     cu_seqlens: torch.Tensor | None = None
     max_seqlen: int = 0
+    tiles: torch.Tensor | None = None
+    bounds: torch.Tensor | None = None
     causal: bool = False
 
     @classmethod
-    def of(cls, lengths: np.ndarray, causal: bool = False, varlen: bool = False) -> "SequenceLayout":
+    def of(
+        cls, lengths: np.ndarray, causal: bool = False, varlen: bool = False, tiled: bool = False
+    ) -> "SequenceLayout":
         """The layout of sequences of these `lengths`, (n,), packed in order, in host memory; with `varlen` for
-        PyTorch's kernel (CUDA, 16-bit types)."""
+        PyTorch's kernel (CUDA, 16-bit types), and with `tiled`, too, for `triton_attention` unless one is too long."""
         if varlen:
-            cu_seqlens = torch.from_numpy(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32))
+            cu_seqlens = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
             max_seqlen = -(-int(lengths.max()) // 128) * 128  # rounded up: few different values from batch to batch
-            return cls([], cu_seqlens=cu_seqlens, max_seqlen=max_seqlen, causal=causal)
+            tiles = bounds = None
+            if tiled and lengths.max() <= TILE:
+                tiles = torch.from_numpy(_tile_starts(cu_seqlens))
+                bounds = torch.from_numpy(np.stack([cu_seqlens[:-1], cu_seqlens[1:] - 1]).repeat(lengths, 1))
+            return cls(
+                [], cu_seqlens=torch.from_numpy(cu_seqlens), max_seqlen=max_seqlen, tiles=tiles, bounds=bounds,
+                causal=causal,
+            )  # fmt: skip
         begins = np.cumsum(lengths) - lengths
         rounded = -(-lengths // LENGTH_MULTIPLE) * LENGTH_MULTIPLE
         inverse = np.empty(int(lengths.sum()), np.int64)
@@ -68,6 +84,19 @@ class SequenceLayout:
             indexes.append(index.reshape(-1))
             cells += real.size
         return cls(rectangles, torch.from_numpy(np.concatenate(indexes)), torch.from_numpy(inverse), causal=causal)
+
+
+def _tile_starts(cu_seqlens: np.ndarray) -> np.ndarray:
+    """(m + 1,) int32: where tiles begin that each take as many of the next sequences as have at most `TILE` tokens, and
+    T for those that are left over."""
+    last, tokens = np.searchsorted(cu_seqlens, cu_seqlens + TILE, "right") - 1, int(cu_seqlens[-1])
+    # any two neighbours have more than TILE tokens together
+    starts = np.full(2 * (tokens // (TILE + 1)) + 2, tokens, np.int32)
+    index = sequence = 0
+    while cu_seqlens[sequence] < tokens:
+        starts[index] = cu_seqlens[sequence]
+        index, sequence = index + 1, int(last[sequence])
+    return starts
 
 
 def has_varlen() -> bool:
@@ -91,7 +120,7 @@ def packed_attention(
 
     `query`, `key`, `value`: (1, H, T, W); returns (1, T, H, W). `packing` is the keyword argument that the model was
     called with. With `sliding_window` only positions less than this far apart attend to each other. Raises ValueError
-    for attention dropout with the variable-length kernel.
+    for attention dropout with the kernels of a GPU.
     """
     scale = scaling or query.shape[3] ** -0.5
     if packing.cu_seqlens is None:
@@ -100,6 +129,10 @@ def packed_attention(
         raise ValueError(
             "the kernel for packed sequences supports no dropout; set the architecture's attention dropout to 0"
         )
+    if packing.tiles is not None:
+        # (1, H, T, W) -> (T, H, W)
+        states = [part.squeeze(0).transpose(0, 1) for part in (query, key, value)]
+        return _in_tiles(states, [], packing, scale, sliding_window), None
     head_size = query.shape[3]
     q, k, v = (_for_kernel(states) for states in (query, key, value))
     # the kernel counts visible neighbours on each side, -1 for all of them; the window counts the position itself, too
@@ -120,6 +153,34 @@ def _for_kernel(states: torch.Tensor) -> torch.Tensor:
     if missing := -states.shape[-1] % 8:
         states = torch.nn.functional.pad(states, (0, missing))
     return states.contiguous()
+
+
+def _in_tiles(
+    states: list[torch.Tensor], angles: list[torch.Tensor], layout: SequenceLayout, scale: float, window: int | None
+) -> torch.Tensor:
+    """The attended values (1, T, H, W), by `short_attention` of triton_attention.py, which says what `states` and
+    `angles` are."""
+    reach = TILE if window is None else window - 1
+    reach_ahead = 0 if layout.causal else reach
+    # by its name, because that module imports Triton
+    attended: torch.Tensor = torch.ops.kobert.short_attention(
+        states, angles, layout.tiles, layout.bounds, scale, reach, reach_ahead
+    )[0]
+    return attended.unsqueeze(0)
+
+
+def modernbert_attention(
+    module: Any, hidden_states: torch.Tensor, position_embeddings: Any = None, *args: Any, **kwargs: Any
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """ModernBERT's attention, (1, T, H) -> (1, T, H). In tiles, rotary positions are a part of the kernel, and queries,
+    keys and values stay the one tensor that a matrix product made."""
+    layout = kwargs.get("packing")
+    if layout is None or layout.tiles is None or (module.training and module.attention_dropout):
+        return their_attention(module, hidden_states, position_embeddings, *args, **kwargs)
+    qkv = module.Wqkv(hidden_states).view(hidden_states.shape[1], 3, -1, module.head_dim)
+    angles = [turns.squeeze(0) for turns in position_embeddings]
+    values = _in_tiles([qkv], angles, layout, module.head_dim**-0.5, module.sliding_window)
+    return module.out_drop(module.Wo(values.flatten(2))), None
 
 
 @torch.compiler.disable  # type: ignore[untyped-decorator]
@@ -190,5 +251,6 @@ def _attend(
 
 
 AttentionInterface.register("packed", packed_attention)
-# for every ModernBERT of this process, padded ones too: its layers call the function by this name
+# for every ModernBERT of this process, padded ones too: its layers call the functions by these names
 modeling_modernbert.apply_rotary_pos_emb = rotary_positions
+modeling_modernbert.ModernBertAttention.forward = modernbert_attention  # type: ignore[method-assign, assignment]

@@ -20,7 +20,7 @@ from kobert_pipeline.pretrain.architectures.bert import Bert
 from kobert_pipeline.pretrain.architectures.modernbert import ModernBert
 from kobert_pipeline.pretrain.batch import Batch
 from kobert_pipeline.pretrain.loader import generator
-from kobert_pipeline.pretrain.model import LossModule, shape_to_compile, uses_varlen
+from kobert_pipeline.pretrain.model import LossModule, shape_to_compile, triton_error, uses_varlen
 from kobert_pipeline.pretrain.objectives.mlm import Mlm
 from kobert_pipeline.pretrain.objectives.mlm_nsp import MlmNsp
 from kobert_pipeline.pretrain.packing import group, pack
@@ -141,7 +141,7 @@ class Bench:
         )
         return replace(batch, input_ids=batch.input_ids % size, labels=batch.labels % size)
 
-    def ours(self, step: int, mixed_precision: str, compiled: bool = False) -> int:
+    def ours(self, step: int, mixed_precision: str, compiled: bool = False, use_triton: bool = True) -> int:
         """A step of the loop; compiled by regions, on a batch padded to the one shape that is compiled for."""
         plan, module = Plan(mixed_precision=mixed_precision), self.module
         self.model.set_attn_implementation("packed")
@@ -150,7 +150,8 @@ class Bench:
         if compiled:
             module = self.compiled_module
             batch = batch.pad_to(*shape_to_compile(self.case.tokens, self.case.max_length, self.objective))
-        parts = [to_device(batch, device(), uses_varlen(device(), plan))]
+        tiled = use_triton and triton_error(device(), self.module) is None
+        parts = [to_device(batch, device(), uses_varlen(device(), plan), tiled)]
         take_step(make_accelerator(plan), module, self.optimizer, parts, plan, FiniteCheck(self.optimizer, device()))
         return tokens
 
@@ -329,7 +330,9 @@ def ways_of(bench: Bench) -> dict[str, Callable[[int], int]]:
         }
     if CUDA:
         ways |= {
+            "ours with varlen_attn bf16": lambda step: bench.ours(step, "bf16", use_triton=False),
             "ours by regions compiled": lambda step: bench.ours(step, "bf16", compiled=True),
+            "ours by regions with varlen_attn compiled": lambda step: bench.ours(step, "bf16", True, use_triton=False),
             "HF grouped compiled": lambda step: bench.grouped(step, "bf16", compiled=True),
         }
     return ways
@@ -399,7 +402,8 @@ def apart(bench: Bench) -> dict[str, float]:
     case, kind = bench.case, torch.bfloat16 if best_dtype() == "bf16" else torch.float32
     heads, width = case.size["num_attention_heads"], case.size["hidden_size"]
     batch = bench.made(bench.rows[0], 0)
-    tensors = to_device(batch, device(), uses_varlen(device(), Plan(mixed_precision=best_dtype())))
+    varlen = uses_varlen(device(), Plan(mixed_precision=best_dtype()))
+    tensors = to_device(batch, device(), varlen, triton_error(device(), bench.module) is None)
     tokens, predicted = len(batch.input_ids), len(batch.labels)
 
     def random(*shape: int) -> torch.Tensor:

@@ -17,7 +17,7 @@ def gradients_of_steps(architecture: str, objective: str, regional: bool | None)
     module.to(device()).train()
     if regional is not None:
         compile_in_place(module, regional)
-    batch_at, found = batches(schedule, options.plan), []
+    batch_at, found = batches(schedule, options.plan, module), []
     for step in (0, schedule.ends[0], schedule.steps - 1):
         module.zero_grad()
         with torch.autocast(device().type, torch.bfloat16):

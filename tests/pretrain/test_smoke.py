@@ -137,7 +137,7 @@ def test_a_failing_gpu_test_ends_it_with_1(
     monkeypatch.setattr(script, "trial", lambda **_: {})
     assert smoke(tiny.recipe, "--run-dir", run_dir)[::2] == (1, "1 failed\n\n")
     given = sorted(Path(word).name for word in commands[0] if word.endswith(".py"))
-    assert given == ["test_gpu_gradients.py", "test_residual_stream.py", "test_varlen.py"]
+    assert given == ["test_gpu_gradients.py", "test_residual_stream.py", "test_triton_attention.py", "test_varlen.py"]
 
 
 def test_a_forecast_counts_phases_compilation_and_evaluations(script: Any) -> None:

@@ -334,12 +334,16 @@ def test_the_kernel_is_used_where_it_runs(monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("tiled", [False, True])
 @pytest.mark.parametrize("name", MODELS)
-def test_the_real_kernel_gives_the_same_as_rectangles_in_bf16(name: str) -> None:
+def test_the_real_kernels_give_the_same_as_rectangles_in_bf16(name: str, tiled: bool) -> None:
     """The yardstick is how far rectangles in bf16 are from rectangles in fp32."""
+    if tiled:  # defines its operator
+        pytest.importorskip("kobert_pipeline.training.triton_attention", reason="Triton is not installed")
     build, causal = MODELS[name]
     layouts = {
-        varlen: copy_to_device(SequenceLayout.of(np.array(LENGTHS), causal, varlen), "cuda") for varlen in (True, False)
+        varlen: copy_to_device(SequenceLayout.of(np.array(LENGTHS), causal, varlen, varlen and tiled), "cuda")
+        for varlen in (True, False)
     }
     exact = states_and_slopes(build, layouts[False], "cuda")
     with torch.autocast("cuda", torch.bfloat16):
