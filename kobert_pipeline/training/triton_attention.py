@@ -6,7 +6,7 @@ the backward pass needs no atomic additions: a training is the same bit for bit 
 
 Why tiles of several sequences: in a tile of its own, as wide as its batch's longest, a sequence of 22 tokens would fill
 3 % of the scores, and so small a program could not wait for its memory; tiles by length class need a launch for each
-class, whose sizes differ from batch to batch. Shared tiles of such sequences are some 90 % full of tokens. Their scores
+class, whose sizes differ from batch to batch. Shared tiles of such sequences are 86 % full of tokens. Their scores
 between different sequences are computed in vain, which costs less than the memory traffic of the tokens.
 
 This module is imported where Triton is installed. Softmax and gradients: Dao et al. 2022, "FlashAttention".
