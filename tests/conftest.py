@@ -203,6 +203,19 @@ def with_onnx(tiny: Tiny, kobert: Callable[..., Result], made_once: Callable[...
     return made_once("onnx", make) / "runs" / "tiny" / "publish"
 
 
+@pytest.fixture(scope="session")
+def light(with_onnx: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """{name: a folder with an ONNX file and the tokenizer that needs no analyzer, and all other weights}"""
+    folders = {}
+    for name in ("mood", "encoder"):
+        folders[name] = tmp_path_factory.mktemp("light") / name
+        shutil.copytree(with_onnx / name, folders[name], ignore=shutil.ignore_patterns("*.py", "manifest.json"))
+        (folders[name] / "morphemes.json").unlink()
+        for path in (with_onnx / name / "plain").iterdir():
+            shutil.copy(path, folders[name])
+    return folders
+
+
 def command(*arguments: str) -> list[str]:
     """The argument list of a `kobert` process."""
     return [sys.executable, "-m", "kobert_pipeline", *arguments]

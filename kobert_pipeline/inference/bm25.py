@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-import bm25s
 import numpy as np
 
 from kobert_pipeline.inference.token_weights import K1, B
@@ -18,6 +17,8 @@ class Bm25:
     """The texts to search in, indexed by their morphemes. Raises ImportError where the analyzer is not installed."""
 
     def __init__(self, texts: Sequence[str]) -> None:
+        import bm25s  # not at the top: a server without searches needs neither it nor the analyzer
+
         self.index, self.count = bm25s.BM25(method="lucene", k1=K1, b=B), len(texts)
         terms = content_morphemes(texts)
         self.vocabulary = {term for text in terms for term in text}

@@ -38,19 +38,6 @@ app()
 """
 
 
-@pytest.fixture(scope="module")
-def light(with_onnx: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """{name: a folder with an ONNX file and the tokenizer that needs no analyzer, and all other weights}"""
-    folders = {}
-    for name in ("mood", "encoder"):
-        folders[name] = tmp_path_factory.mktemp("light") / name
-        shutil.copytree(with_onnx / name, folders[name], ignore=shutil.ignore_patterns("*.py", "manifest.json"))
-        (folders[name] / "morphemes.json").unlink()
-        for path in (with_onnx / name / "plain").iterdir():
-            shutil.copy(path, folders[name])
-    return folders
-
-
 def same(ours: Any, theirs: Any) -> None:
     """Equal but for rounding of numbers."""
     if isinstance(theirs, float):
