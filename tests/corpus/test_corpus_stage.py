@@ -200,7 +200,7 @@ def test_the_corpus_counts_the_characters_of_each_source_and_those_it_keeps(tmp_
     ]
     counts = run(CorpusOptions.model_validate({"sources": sources}), tmp_path, tmp_path / "out", 1)
     of_json, of_chat = counts["sources"]["a.json"], counts["sources"]["b.txt"]
-    assert of_json["characters_in"] == sum(len(row["title"]) + len(row["text"]) for row in rows)
+    assert of_json["characters_in"] == sum(len(text) + 1 for row in rows for text in row.values())
     assert of_chat["characters_in"] == len(chat)
     assert all(of["characters_in"] > of["characters_read"] >= of["characters_kept"] > 0 for of in (of_json, of_chat))
     assert counts["characters_in"] == of_json["characters_in"] + of_chat["characters_in"]

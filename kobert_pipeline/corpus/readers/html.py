@@ -138,7 +138,7 @@ def measure(page: str) -> tuple[int, int]:
         depth += 1 if event == "start" else -1
         deepest = max(deepest, depth)
     texts = tree.xpath("//text()[not(parent::script or parent::style)]")
-    return deepest, sum(len(" ".join(text.split())) for text in texts)
+    return deepest, sum(len(" ".join(text.split())) + 1 for text in texts if text.strip())  # 1: its line end
 
 
 def without_deep_tags(page: str) -> str:

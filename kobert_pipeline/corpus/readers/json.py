@@ -62,9 +62,9 @@ class Json(Reader):
 
 
 def count_characters(value: Any) -> int:
-    """The characters of all texts in a value of JSON, without keys."""
+    """The characters of all texts in a value of JSON, without keys; each with a line end."""
     if isinstance(value, str):
-        return len(value)
+        return len(value) + 1
     entries = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return sum(map(count_characters, entries))
 
