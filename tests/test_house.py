@@ -3,6 +3,7 @@ imported, sizes, docstrings."""
 
 import ast
 import graphlib
+import importlib.util
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -294,6 +295,8 @@ def test_training_stages_import_and_run_without_the_analysis_libraries(tiny, tmp
         dotted(path)
         for path in modules()
         if room_of(path) in ("training", "pretrain", "finetune") and path.stem != "__init__"
+        # Triton comes with PyTorch for a GPU
+        if path.stem != "triton_attention" or importlib.util.find_spec("triton")
     ]
     assert len(names) > 20
     imports = "\n".join(f"import kobert_pipeline.{name}" for name in names)

@@ -65,7 +65,7 @@ def _split_line(text: str, start: int, end: int) -> Iterator[Span]:
 
 
 def segment(texts: list[str], spans: list[list[Span]], tokens: list[Tokens], style: str) -> list[Segmentation]:
-    """The segmentations of `texts` (NFC, no lone surrogates). `spans` are the `units` of each text, `tokens` the
+    """The segmentations of `texts` (NFC, no invisible characters). `spans` are the `units` of each text, `tokens` the
     analysis of all units in order; `style` is one of `STYLES` in `morpheme.py`."""
     joined = _JoinedTexts(texts, spans, tokens)
     if style in REPLACING:

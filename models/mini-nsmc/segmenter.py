@@ -61,8 +61,8 @@ class Segmenter:
     def segment(self, texts: Iterable[str], num_workers: int | None = None) -> Iterator[Segmentation]:
         """The segmentations of `texts` in order, on `num_workers` threads of the analyzer (None: one per core).
 
-        Texts must be NFC without lone surrogates, which the corpus stage and the tokenizer see to. Raises RuntimeError
-        for an analyzer that does not answer once per unit.
+        Texts must be NFC without invisible characters: the corpus stage and the tokenizer see to it. Raises
+        RuntimeError for an analyzer that does not answer once per unit.
         """
         return (of_text for (of_text,) in self.segment_in((self.style,), texts, num_workers))
 

@@ -78,7 +78,7 @@ def test_ids_are_the_saved_tokenizers_on_every_bundled_document(split: Any, held
 
 
 def test_ids_are_the_saved_tokenizers_on_reviews_and_contexts(tokenizer, backend, kiwi, bundled):
-    texts = [document.text for document in bundled]
+    texts = [clean(document.text) for document in bundled]
     assert documents_of(make_shard(backend, analysed(kiwi, texts))) == ids_of(tokenizer, texts)
 
 
