@@ -16,6 +16,9 @@ DRAW_SEED = 1
 """Random seed of the choice of `max_train_examples`."""
 RARE_SHOWN = 10
 """Rare labels that are named."""
+WORTH_SAYING = 0.01
+"""The share of contradicting texts from which on they are named; published sets have a few, and the manifest counts
+all."""
 SHOWN = 3
 """Texts with contradicting labels that are named."""
 
@@ -40,6 +43,8 @@ def prepare(
     for name, examples in splits.items():
         if contradicting := contradictions(options.task, examples):
             counts[f"{name}_texts_contradicting"] = len(contradicting)
+            if len(contradicting) < WORTH_SAYING * len(examples):
+                continue
             shown = "; ".join(f"{text:.40} ({', '.join(labels[:4])})" for text, labels in contradicting[:SHOWN])
             current_display().say(
                 f"note     {len(contradicting):,} texts of {name} have more than one label, so a model cannot be right "

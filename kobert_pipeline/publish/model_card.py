@@ -127,7 +127,7 @@ def other_ways(facts: CardFacts) -> list[str]:
         parts += [
             "Without torch: `onnx/model.onnx` accepts batches of any size, and texts as long as the model does; its "
             f"outputs differ from torch's by {facts.onnx_difference:.1e} at most (float32, checked when it was made).",
-            f"```python\n{ONNX}\n```",
+            f"```python\n{ONNX if facts.analyzer else ONNX.replace(', trust_remote_code=True', '')}\n```",
         ]
     if facts.int8_cost is not None:
         parts.append(

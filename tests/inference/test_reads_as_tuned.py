@@ -97,15 +97,15 @@ def test_a_model_that_names_no_task_does_what_its_head_can(saved: Callable, toke
     [found] = kobert.load(folder, tiny.run_dir / "tokenizer").predict([text])
     assert list(found["scores"].values()) == pytest.approx(scores, abs=1e-4)
     _, folder = saved("AutoModelForSequenceClassification", "bert", num_labels=1, problem_type="regression")
-    with pytest.raises(UserError, match="names no task and is for regression"):
-        kobert.load(folder, tiny.run_dir / "tokenizer").predict([text])
+    [found] = kobert.load(folder, tiny.run_dir / "tokenizer").predict([text])
+    assert set(found) == {"text", "score"}, "one output is a number"
 
 
-@pytest.mark.parametrize("names", (["O"], ["A", "O"], ["B-A", "I-A"], ["O", "B-A", "I-A", "B-A", "I-A"]))
+@pytest.mark.parametrize("names", (["O"], ["B-A", "I-A"]))
 def test_other_labels_are_refused(names: Any, saved: Callable, tiny: Any) -> None:
     labels = {"num_labels": len(names), "id2label": dict(enumerate(names))}
     _, folder = saved("AutoModelForTokenClassification", "bert", **labels)
-    with pytest.raises(UserError, match="O, B-X, I-X, B-Y, I-Y and so on were expected"):
+    with pytest.raises(UserError, match="O and some of B-X, I-X, X-B, X-I or X were expected"):
         kobert.load(folder, tiny.run_dir / "tokenizer").predict(["나"])
 
 
