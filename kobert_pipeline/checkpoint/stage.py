@@ -27,7 +27,7 @@ from kobert_pipeline.morphemes import tokenizer_files
 from kobert_pipeline.progress import report
 from kobert_pipeline.tokenizer.loading import is_morpheme_tokenizer, vocabulary_in
 from kobert_pipeline.tokenizer.plain import PLAIN, PLAIN_FILES, save_plain
-from kobert_pipeline.training.hf_config import output_names, with_model_type
+from kobert_pipeline.training.hf_config import DEFAULT_LABELS, output_names, with_model_type
 from kobert_pipeline.training.weight_files import WEIGHTS, read_weights
 
 VERSION = 2
@@ -115,8 +115,7 @@ def with_label_names(config: dict[str, Any], labels: Mapping[str, int], folder: 
     head = str((config.get("architectures") or [None])[0])
     if not head.endswith(WITH_LABELS):
         raise UserError(f"checkpoint_labels: {folder} is a {head}, whose head gives no labels; leave it out")
-    # transformers leaves out the names of two outputs without names
-    names = output_names(config.get("id2label") or {0: "LABEL_0", 1: "LABEL_1"}, labels)
+    names = output_names(config.get("id2label") or DEFAULT_LABELS, labels)
     by_number = {str(number): name for number, name in enumerate(names)}
     return config | {"id2label": by_number, "label2id": {name: number for number, name in enumerate(names)}}
 

@@ -5,6 +5,7 @@ Without torch: predictions by ONNX Runtime need nothing else.
 
 from collections.abc import Callable, Iterable, Iterator
 from math import inf
+from typing import Any
 
 import numpy as np
 
@@ -14,11 +15,20 @@ from kobert_pipeline.tokenizer.special_tokens import IGNORE_INDEX, PAD_ID
 
 MODEL_INPUTS = ("input_ids", "token_type_ids")
 """The arrays of `Features` that are model inputs."""
+PREDICT_BATCH_SIZE = 64
+"""Rows per batch in every prediction on a CPU, at most. Another size rounds differently, and a close decision could
+change."""
 MAX_PADDING_CPU = 64
 """Tokens of padding above which the rows of a prediction get another batch on a CPU, where one more forward pass costs
 less."""
 Logits = dict[str, list[np.ndarray]]
 """Each output of a model, one array per row."""
+
+
+def pad_id_of(model: Any) -> int:
+    """The token that pads a model's inputs; 0 where its config does not say, since padding is masked anyway."""
+    found = getattr(model.config, "pad_token_id", None)
+    return found if isinstance(found, int) else PAD_ID
 
 
 def by_length(features: Features, batch_size: int, max_padding: float = inf) -> list[np.ndarray]:

@@ -15,7 +15,14 @@ from torch.nn.functional import cross_entropy
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.predicted import Predicted
-from kobert_pipeline.features.rows import Logits, by_length, outputs_by_row, refuse_not_finite
+from kobert_pipeline.features.rows import (
+    PREDICT_BATCH_SIZE,
+    Logits,
+    by_length,
+    outputs_by_row,
+    pad_id_of,
+    refuse_not_finite,
+)
 from kobert_pipeline.features.span import SpanTask
 from kobert_pipeline.features.tagging import TaggingTask
 from kobert_pipeline.features.task import Task
@@ -36,9 +43,9 @@ if TYPE_CHECKING:
     from kobert_pipeline.finetune.plan import FinetunePlan
 
 
-PREDICT_BATCH_SIZE, PREDICT_BATCH_SIZE_GPU = 64, 512
-"""Rows per batch in every prediction, at most, on a CPU and elsewhere, where 64 short texts take no longer to compute
-than their kernels to launch. Another size rounds differently, and a close decision could change."""
+PREDICT_BATCH_SIZE_GPU = 512
+"""`PREDICT_BATCH_SIZE` of other devices, where 64 short texts take no longer to compute than their kernels take to
+launch."""
 EAGER_MAX_LENGTH = 128
 """Up to this window length eager attention is faster than the fused kernel, in bf16 on CPU."""
 DROPOUTS = (
@@ -73,12 +80,6 @@ class TaskModule(torch.nn.Module):
         else:
             loss = outputs.loss
         return loss * batch.get("share", 1), {}
-
-
-def pad_id_of(model: Any) -> int:
-    """The token that pads a model's inputs; 0 where its config does not say, since padding is masked anyway."""
-    found = getattr(model.config, "pad_token_id", None)
-    return found if isinstance(found, int) else PAD_ID
 
 
 def name_padding(config: Any) -> None:

@@ -17,6 +17,7 @@ from kobert_pipeline.config.options import Options
 from kobert_pipeline.distributed import is_main_process
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.format import Features
+from kobert_pipeline.features.predicted import Predicted
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.files import read_json, write_array, write_json
 from kobert_pipeline.finetune.results import PREDICTIONS, record_test, rounded_scores, split_details
@@ -111,8 +112,6 @@ class NgramClassifier:
 def run(options: Ngrams, test: bool, seed: int, features: Path, tokenizer: Path, out: Path) -> dict[str, Any]:
     """Train on train, evaluate on dev and, with `test`, on test, and write the classifier and the predictions for test
     to `out`. The folder `tokenizer` is that of the features. Returns the counts and scores for the manifest."""
-    from kobert_pipeline.features.predicted import Predicted  # torch
-
     if not is_main_process():
         return {}  # one process is enough
     task = Task.choose(read_json(features / "task.json")["task"])

@@ -19,9 +19,11 @@ from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.predicted import Predicted
 from kobert_pipeline.features.rows import (
     MAX_PADDING_CPU,
+    PREDICT_BATCH_SIZE,
     Logits,
     by_length,
     outputs_by_row,
+    pad_id_of,
     padded_arrays,
     refuse_not_finite,
 )
@@ -29,7 +31,7 @@ from kobert_pipeline.features.task import Task
 from kobert_pipeline.features.tasks.contrastive import Contrastive
 from kobert_pipeline.files import read_json
 from kobert_pipeline.progress import track
-from kobert_pipeline.tokenizer.special_tokens import PAD_ID
+from kobert_pipeline.training.hf_config import DEFAULT_LABELS, model_class
 from kobert_pipeline.training.weight_files import HIDDEN_STATES
 
 NOT_OF_THE_HEAD = (HIDDEN_STATES, "pooler_output")
@@ -40,7 +42,6 @@ CAUSAL = ("gpt2",)
 """Types of models in which a token sees none of those after it."""
 NEEDED = ("architectures", "vocab_size", "hidden_size", "num_hidden_layers", "model_type", "max_position_embeddings")
 """Keys of a config that predictions need. A file may omit those that have the default of its model type."""
-BATCH_SIZE = 64
 FATAL = 4
 """The only level of messages that ONNX Runtime prints; errors are raised as exceptions."""
 
@@ -62,7 +63,7 @@ class OnnxConfig:
     @property
     def id2label(self) -> dict[int, str]:
         """{number: label}; two labels without a name where the file gives none."""
-        labels = self.values.get("id2label") or {0: "LABEL_0", 1: "LABEL_1"}
+        labels = self.values.get("id2label") or DEFAULT_LABELS
         return {int(number): label for number, label in labels.items()}
 
     @property
@@ -90,8 +91,7 @@ class OnnxModel:
         self.gives_states = HIDDEN_STATES in outputs
         separate = self.gives_states and self.class_name.endswith(LARGE_HEADS)
         self.encoder_session = encoder_session(file) if separate else self.session
-        pad_id = config.values.get("pad_token_id")
-        self.pad_id = pad_id if isinstance(pad_id, int) else PAD_ID
+        self.pad_id = pad_id_of(self)
 
     @property
     def is_causal(self) -> bool:
@@ -108,7 +108,7 @@ class OnnxModel:
 
     def logits(self, features: Features) -> Logits:
         """Each output of the head, one array per row."""
-        batches = by_length(features, BATCH_SIZE, MAX_PADDING_CPU)
+        batches = by_length(features, PREDICT_BATCH_SIZE, MAX_PADDING_CPU)
         return outputs_by_row(
             features,
             track(batches, "predicting", len(batches), "batches"),
@@ -125,7 +125,7 @@ class OnnxModel:
             pooled = pool(pooling, self.states(flat), flat["attention_mask"])
             return {"vectors": pooled.reshape(*shape, -1)}
 
-        return outputs_by_row(features, by_length(features, BATCH_SIZE, inf), outputs_of)
+        return outputs_by_row(features, by_length(features, PREDICT_BATCH_SIZE, inf), outputs_of)
 
 
 def predict(model: OnnxModel, task: Task, features: Features) -> Predicted:
@@ -164,8 +164,6 @@ def config_of(folder: Path) -> OnnxConfig:
     named = values.get("architectures") if isinstance(values, dict) else None
     is_named = isinstance(named, list) and bool(named) and isinstance(named[0], str)
     if not is_named or not all(key in values for key in NEEDED):
-        from kobert_pipeline.training.hf_config import model_class
-
         # transformers knows the defaults
         found = model_class(values, folder / "config.json")
         values = found.config_class.from_pretrained(folder).to_dict() | {"architectures": [found.__name__]}

@@ -9,10 +9,9 @@ the network unless these three stand side by side.
 import numpy as np
 
 from kobert_pipeline.features.predicted import Predicted
+from kobert_pipeline.features.rows import Logits
 from kobert_pipeline.features.task import Task
 
-Logits = dict[str, list[np.ndarray]]
-"""Each output of a model, one array per window."""
 NETWORK, BOTH, PRIORS = "network_alone", "network_and_priors", "priors_alone"
 TIE_SEEDS = (1, 2, 3)
 """Seeds that break the ties between answers to which the priors give the same score."""

@@ -10,13 +10,14 @@ import torch
 
 from kobert_pipeline.distributed import is_main_process
 from kobert_pipeline.features.format import Features
+from kobert_pipeline.features.rows import pad_id_of
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.features.tasks.contrastive import Contrastive
 from kobert_pipeline.finetune.batching import Batches, BatchSchedule
 from kobert_pipeline.finetune.contrastive import ContrastiveModule
 from kobert_pipeline.finetune.distill import SOFT_LABELS
 from kobert_pipeline.finetune.encoder_layers import layerwise_lr_decay
-from kobert_pipeline.finetune.model import TaskModule, pad_id_of, predict
+from kobert_pipeline.finetune.model import TaskModule, predict
 from kobert_pipeline.finetune.plan import FinetunePlan
 from kobert_pipeline.training.device import device
 from kobert_pipeline.training.evaluations import EVALUATIONS, Evaluations, rounded

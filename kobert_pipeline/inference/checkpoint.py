@@ -27,7 +27,7 @@ from kobert_pipeline.features.tasks.multilabel import Multilabel
 from kobert_pipeline.files import read_json
 from kobert_pipeline.finetune.onnx_model import OnnxModel
 from kobert_pipeline.finetune.onnx_model import predict as predict_by_onnx
-from kobert_pipeline.inference.loading import AUTO, BACKENDS, TORCH, choose_backend, head_of, load
+from kobert_pipeline.inference.loading import BACKENDS, TORCH, choose_backend, head_of, load
 from kobert_pipeline.inference.windows import mean_by_text, splits, windows_of
 from kobert_pipeline.training.hf_config import fine_tuned_for, inference_length, output_names
 
@@ -57,7 +57,7 @@ class Checkpoint:
         OWNER/NAME@REVISION); with the `tokenizer` folder of its run also the model folder of a training. With another
         of the `BACKENDS` than torch the model is an ONNX file; `auto` is what `choose_backend` says. Raises UserError
         for what does not load."""
-        backend = choose_backend(str(folder), Path(tokenizer) if tokenizer else None) if backend == AUTO else backend
+        backend = choose_backend(str(folder), Path(tokenizer) if tokenizer else None, backend)
         folder = Path(folder) if tokenizer else locate(str(folder), BACKENDS[backend])
         return cls(folder, *load(folder, Path(tokenizer) if tokenizer else None, backend))
 

@@ -85,9 +85,9 @@ class Embedder:
         backend: str = TORCH,
     ) -> "Embedder":
         """Load a checkpoint, as `kobert predict` does; `auto` is torch where layers before the last are read."""
-        if backend == AUTO:
-            of_last = tuple(layers) == LAST and pooling != "first-last"
-            backend = choose_backend(str(folder), tokenizer_folder) if of_last else TORCH
+        if backend == AUTO and (tuple(layers) != LAST or pooling == "first-last"):
+            backend = TORCH
+        backend = choose_backend(str(folder), tokenizer_folder, backend)
         if tokenizer_folder is None:
             folder = locate(str(folder), BACKENDS[backend])
         embedder = cls(*load(folder, tokenizer_folder, backend), pooling, layers, weights, long)

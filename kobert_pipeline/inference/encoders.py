@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from kobert_pipeline.features.format import Features
-from kobert_pipeline.features.rows import MAX_PADDING_CPU, padded_arrays
+from kobert_pipeline.features.rows import MAX_PADDING_CPU, pad_id_of, padded_arrays
 from kobert_pipeline.finetune.onnx_model import OnnxModel, pool
 
 POOLINGS = ("cls", "mean", "max", "first-last", "weighted")
@@ -96,7 +96,7 @@ class TorchEncoder:
         import torch
 
         from kobert_pipeline.finetune.batching import padded
-        from kobert_pipeline.finetune.model import drop_unsupported_inputs, pad_id_of
+        from kobert_pipeline.finetune.model import drop_unsupported_inputs
         from kobert_pipeline.finetune.pooling import combine_layers
 
         batch = padded(features, rows, self.device, pad_id=pad_id_of(self.module))

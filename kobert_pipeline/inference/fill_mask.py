@@ -7,7 +7,7 @@ import numpy as np
 
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.format import Features, features_of_ids
-from kobert_pipeline.features.rows import MAX_PADDING_CPU, by_tokens, padded_arrays, refuse_not_finite
+from kobert_pipeline.features.rows import MAX_PADDING_CPU, by_tokens, pad_id_of, padded_arrays, refuse_not_finite
 from kobert_pipeline.finetune.onnx_model import OnnxModel
 from kobert_pipeline.inference.loading import head_of
 from kobert_pipeline.morphemes.normalization import replace_surrogates
@@ -49,8 +49,16 @@ def fill_masks(model: Any, tokenizer: Any, texts: list[str], top_ks: Sequence[in
 
 def mask_logits(model: Any, ids: list[list[int]], mask_id: int) -> Iterator[tuple[int, np.ndarray]]:
     """For each text its number and the logits of its masks, (masks, V) float32; the shortest texts first."""
-    features, logits_of = features_of_ids(ids), _by_onnx if isinstance(model, OnnxModel) else _by_torch
-    for rows in by_tokens(features.lengths, BATCH_TOKENS, MAX_PADDING_CPU):
+    features = features_of_ids(ids)
+    if isinstance(model, OnnxModel):
+        logits_of, max_padding = _by_onnx, MAX_PADDING_CPU
+    else:
+        from kobert_pipeline.finetune.batching import max_padding_on
+        from kobert_pipeline.training.device import device
+
+        logits_of, max_padding = _by_torch, max_padding_on(device())
+        model.to(device())
+    for rows in by_tokens(features.lengths, BATCH_TOKENS, max_padding):
         for number, logits in zip(rows.tolist(), logits_of(model, features, rows, mask_id), strict=True):
             refuse_not_finite(model.name_or_path, {"logits": list(logits)})
             yield number, logits
@@ -61,12 +69,12 @@ def _by_torch(model: Any, features: Features, rows: np.ndarray, mask_id: int) ->
     import torch
 
     from kobert_pipeline.finetune.batching import padded
-    from kobert_pipeline.finetune.model import drop_unsupported_inputs, pad_id_of
+    from kobert_pipeline.finetune.model import drop_unsupported_inputs
     from kobert_pipeline.training.device import device
 
     batch = padded(features, rows, device(), pad_id=pad_id_of(model))
     with torch.no_grad():
-        outputs = model.to(device())(**drop_unsupported_inputs(model, batch))
+        outputs = model(**drop_unsupported_inputs(model, batch))
     # BertForPreTraining has two heads, and its MLM logits a name of their own
     logits = outputs.prediction_logits if "prediction_logits" in outputs else outputs.logits
     is_mask = batch["input_ids"] == mask_id

@@ -29,8 +29,11 @@ DRIVER = Path("/proc/driver/nvidia/version")
 """Present where there is a GPU for torch; asking torch itself would take a second."""
 
 
-def choose_backend(name: str, tokenizer_folder: Path | None = None) -> str:
-    """What `auto` means for a checkpoint: ONNX Runtime where its folder has the file for it, and there is no GPU."""
+def choose_backend(name: str, tokenizer_folder: Path | None = None, backend: str = AUTO) -> str:
+    """The backend for a checkpoint: the one asked for, and for `auto` ONNX Runtime where its folder has the file for
+    it, and there is no GPU."""
+    if backend != AUTO:
+        return backend
     folder = local_folder(name)
     if tokenizer_folder is not None or folder is None or not (folder / ONNX).is_file() or DRIVER.exists():
         return TORCH

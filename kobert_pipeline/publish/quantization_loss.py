@@ -8,7 +8,7 @@ import numpy as np
 
 from kobert_pipeline.features.format import Features, features_of_ids
 from kobert_pipeline.features.predicted import Predicted
-from kobert_pipeline.features.rows import Logits, by_length, outputs_by_row
+from kobert_pipeline.features.rows import Logits, by_length, outputs_by_row, pad_id_of
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.files import read_json
 from kobert_pipeline.publish.card_facts import RoundingCost, WeightFile
@@ -77,7 +77,7 @@ def _by_torch(folder: Path, features: Features) -> Logits:
     import torch
 
     from kobert_pipeline.finetune.batching import padded
-    from kobert_pipeline.finetune.model import drop_unsupported_inputs, load, pad_id_of
+    from kobert_pipeline.finetune.model import drop_unsupported_inputs, load
     from kobert_pipeline.finetune.pooling import encoder_of, weighted_mean
     from kobert_pipeline.training.device import device
 

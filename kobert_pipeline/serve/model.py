@@ -11,7 +11,7 @@ from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.task import Example, Task
 from kobert_pipeline.inference.checkpoint import Checkpoint
 from kobert_pipeline.inference.embed import Embedder
-from kobert_pipeline.inference.loading import AUTO, BACKENDS, TORCH, choose_backend, load_errors
+from kobert_pipeline.inference.loading import BACKENDS, TORCH, choose_backend, load_errors
 from kobert_pipeline.inference.similar import EmbeddedTexts, rankers, top
 from kobert_pipeline.inference.tokens import token_rows
 from kobert_pipeline.inference.windows import splits
@@ -38,7 +38,7 @@ class ServedModel:
 
     def __init__(self, name: str, checkpoint: str, long: str = "truncate", backend: str = TORCH) -> None:
         self.name, self.long = name, long
-        self.backend = choose_backend(checkpoint) if backend == AUTO else backend
+        self.backend = choose_backend(checkpoint, backend=backend)
         self.checkpoint = Checkpoint.load(checkpoint, backend=self.backend)
         self.model, self.tokenizer = self.checkpoint.model, self.checkpoint.tokenizer
         self.task = self._task()

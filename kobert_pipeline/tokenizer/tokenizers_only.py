@@ -15,9 +15,6 @@ from kobert_pipeline.files import read_json
 TOKENIZER, SETTINGS = "tokenizer.json", "tokenizer_config.json"
 CLASSES = ("TokenizersBackend", "PreTrainedTokenizerFast")
 """Tokenizer classes of `transformers` that add nothing to what tokenizer.json says."""
-STRATEGIES = {True: "longest_first", "longest_first": "longest_first", "only_first": "only_first"}
-STRATEGIES |= {"only_second": "only_second"}
-"""{the argument `truncation`: the strategy of `tokenizers`}"""
 NO_LIMIT = int(1e30)
 """`model_max_length` of a tokenizer without one, as in `transformers`."""
 
@@ -52,7 +49,6 @@ class TokenizersOnly:
     def __init__(self, backend: Tokenizer, settings: dict[str, Any]) -> None:
         self.backend_tokenizer, self.settings = backend, settings
         self.model_max_length = int(settings.get("model_max_length") or NO_LIMIT)
-        self.model_input_names = tuple(settings.get("model_input_names", ()))
         backend.no_padding()
         backend.no_truncation()
 
@@ -104,7 +100,8 @@ class TokenizersOnly:
         inputs = texts if pairs is None else list(zip(texts, pairs, strict=True))
         if truncation:
             limit = self.model_max_length if max_length is None else max_length
-            self.backend_tokenizer.enable_truncation(limit, stride=stride, strategy=STRATEGIES[truncation])
+            strategy = "longest_first" if truncation is True else truncation
+            self.backend_tokenizer.enable_truncation(limit, stride=stride, strategy=strategy)
         try:
             firsts = self.backend_tokenizer.encode_batch(inputs, add_special_tokens=add_special_tokens)
         finally:

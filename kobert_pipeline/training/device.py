@@ -26,11 +26,6 @@ def device() -> torch.device:
     return torch.device("cpu")
 
 
-def device_for(model: torch.nn.Module) -> torch.device:
-    """The device to compute a model on: `device()`, or the CPU for one without weights of torch, an ONNX file."""
-    return device() if any(True for _ in model.parameters()) else torch.device("cpu")
-
-
 NO_BF16 = "this CPU has no instructions for bf16 (AVX-512 BF16, AMX)"
 """How `kobert check` and a training begin to say so."""
 

@@ -7,6 +7,9 @@ from typing import Any
 
 from kobert_pipeline.errors import UserError
 
+DEFAULT_LABELS = {0: "LABEL_0", 1: "LABEL_1"}
+"""The labels of a config that names none, which `transformers` leaves out of the file."""
+
 
 def max_input_length(config: dict[str, Any]) -> int:
     """The largest number of tokens that a model takes. Raises UserError where the config does not give it."""

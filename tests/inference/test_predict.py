@@ -11,7 +11,7 @@ import pytest
 
 import kobert_pipeline as kobert
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.finetune.model import PREDICT_BATCH_SIZE
+from kobert_pipeline.features.rows import PREDICT_BATCH_SIZE
 from kobert_pipeline.inference.checkpoint import choose_task
 from kobert_pipeline.inference.loading import load_model, load_tokenizer, refuse_incomplete
 

@@ -9,8 +9,8 @@ import pytest
 
 import kobert_pipeline as kobert
 from kobert_pipeline.errors import UserError
+from kobert_pipeline.features.rows import PREDICT_BATCH_SIZE
 from kobert_pipeline.features.sequence import probabilities
-from kobert_pipeline.finetune.model import PREDICT_BATCH_SIZE
 from kobert_pipeline.inference.embed import BATCH_TOKENS, Embedder
 from kobert_pipeline.inference.windows import OVERLAP, windows_of
 from kobert_pipeline.serve.model import ServedModel
