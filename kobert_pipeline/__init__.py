@@ -66,8 +66,9 @@ def run(
 
 def load(folder: str | Path, tokenizer: str | Path | None = None, backend: str = "auto") -> "Checkpoint":
     """Load a checkpoint: a published folder, one of `transformers`, or a name on the Hugging Face Hub (OWNER/NAME, or
-    OWNER/NAME@REVISION); with the `tokenizer` folder of its run also the model folder of a training. `backend` is
-    `torch`, `onnx`, `onnx-int8`, or `auto`: ONNX Runtime where the folder has its file and there is no GPU."""
+    OWNER/NAME@REVISION). `tokenizer` names a further tokenizer of the checkpoint (`kiwi`, `plain`), or is the folder
+    of a run's, for the model folder of its training. `backend` is `torch`, `onnx`, `onnx-int8`, or `auto`: ONNX Runtime
+    where the folder has its file and there is no GPU."""
     from kobert_pipeline.inference.checkpoint import Checkpoint
 
     return Checkpoint.load(folder, tokenizer, backend)

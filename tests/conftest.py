@@ -131,7 +131,9 @@ def verifying_here() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            verify, "outputs_in_fresh_process", lambda folder, auto: verify.outputs_here(folder, folder, auto)
+            verify,
+            "outputs_in_fresh_process",
+            lambda folder, tokenizers, auto: verify.outputs_here(tokenizers, folder, auto),
         )
         yield
 

@@ -37,11 +37,11 @@ HUB_NAME = re.compile(r"([\w.-]+/[\w.-]+)(?:@([\w./-]+))?")
 """OWNER/NAME, with an optional @REVISION: a commit, a branch or a tag."""
 
 
-def locate(name: str, weights: str = WEIGHTS) -> Path:
+def locate(name: str, weights: str = WEIGHTS, tokenizer: str | None = None) -> Path:
     """The folder of the checkpoint `name`: its `local_folder`, or where the Hub's files are kept on this machine, after
-    fetching those that are missing. `weights` may name an ONNX file. Raises UserError where there is no such folder or
-    repository."""
-    return local_folder(name) or fetch(*parse_hub_name(name), weights)
+    fetching those that are missing. `weights` may name an ONNX file, and `tokenizer` a further tokenizer of the
+    checkpoint. Raises UserError where there is no such folder or repository."""
+    return local_folder(name) or fetch(*parse_hub_name(name), weights, tokenizer)
 
 
 def local_folder(name: str) -> Path | None:
@@ -75,13 +75,14 @@ def parse_hub_name(name: str) -> tuple[str, str | None]:
     )
 
 
-def fetch(repo: str, revision: str | None, weights: str = WEIGHTS) -> Path:
+def fetch(repo: str, revision: str | None, weights: str = WEIGHTS, tokenizer: str | None = None) -> Path:
     """The folder of a repository's files, named by its commit. What was fetched once is not fetched again, so a pinned
     revision needs no network. Raises UserError where the Hub does not give it."""
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HTTPError  # type: ignore[attr-defined]
 
     small = [CONFIG, "training_manifest.json", *TOKENIZER_FILES]
+    small += [f"{tokenizer}/{name}" for name in TOKENIZER_FILES] if tokenizer else []
     try:
         folder = Path(snapshot_download(repo, revision=revision, allow_patterns=small))
         _fetch_weights(repo, folder, FILES if weights == WEIGHTS else (weights,))

@@ -35,13 +35,11 @@ EXPLAINED = "A stage, an option (pretrain.plan), a variant (bert, kiwi, ...), a 
 Explained = Annotated[str, typer.Argument(help=EXPLAINED)]
 CHECKPOINT = "A checkpoint folder, a model that comes with the clone (mini-nsmc), or a name on the Hugging Face Hub."
 Folder = Annotated[Path, typer.Argument(metavar="CHECKPOINT", help=CHECKPOINT)]
-TokenizerFolder = Annotated[
-    Path | None,
-    typer.Option(
-        "--tokenizer",
-        help="A run's tokenizer folder, for a model that is not published (runs/NAME/finetune/NAME/SEED/model).",
-    ),
-]
+TOKENIZER = (
+    "A further tokenizer of the checkpoint (kiwi, plain); for a model that is not published "
+    "(runs/NAME/finetune/NAME/SEED/model) the tokenizer folder of its run."
+)
+TokenizerName = Annotated[str | None, typer.Option("--tokenizer", metavar="NAME|FOLDER", help=TOKENIZER)]
 LONG = "What to do with texts of more tokens than the model reads; windows overlap, and their mean is the result."
 Long = Annotated[Literal["truncate", "windows"], typer.Option("--long", help=LONG)]
 BACKEND = (

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kobert_pipeline.cli.arguments import Backend, Folder, Long, TokenizerFolder
+from kobert_pipeline.cli.arguments import Backend, Folder, Long, TokenizerName
 from kobert_pipeline.cli.exit_codes import interrupt_on_sigterm
 from kobert_pipeline.cli.input_lines import count_texts, file_batches, refuse_missing, refuse_tables
 from kobert_pipeline.errors import UserError, refuse_existing
@@ -45,7 +45,7 @@ def embed(
     weights: Weights = None,
     learn_weights: LearnWeights = None,
     long: Long = "truncate",
-    tokenizer: TokenizerFolder = None,
+    tokenizer: TokenizerName = None,
     backend: Backend = "auto",
 ) -> None:
     """Turn each line of text, or each row of a table, into a vector, or with --tokens each of its tokens. A command

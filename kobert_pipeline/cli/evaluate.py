@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from kobert_pipeline.cli.arguments import AsJson, Backend
+from kobert_pipeline.cli.arguments import AsJson, Backend, TokenizerName
 from kobert_pipeline.cli.formatting import print_json
 from kobert_pipeline.errors import UserError, refuse_existing
 from kobert_pipeline.files import atomic_write, write_json
@@ -59,6 +59,7 @@ def evaluate(
     task: TaskName = None,
     setting: TaskSettings = None,
     labels: Labels = None,
+    tokenizer: TokenizerName = None,
     backend: Backend = "auto",
     as_json: AsJson = False,
 ) -> None:
@@ -78,7 +79,7 @@ def evaluate(
     from kobert_pipeline.evaluation.report import markdown
     from kobert_pipeline.inference.checkpoint import Checkpoint
 
-    loaded = Checkpoint.load(checkpoint, backend=backend).for_task(task, setting, parse_labels(labels))
+    loaded = Checkpoint.load(checkpoint, tokenizer, backend).for_task(task, setting, parse_labels(labels))
     note_unused_options(checkpoint, loaded.model.config.to_dict(), task)
     results = evaluation.evaluate(loaded, file, noises, noise_in or [], errors, limit, noise_limit)
     report = {"checkpoint": checkpoint.name} | results

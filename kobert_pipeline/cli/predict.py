@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from kobert_pipeline.cli.arguments import AsJsonLines, Backend, Folder, Long, TokenizerFolder
+from kobert_pipeline.cli.arguments import AsJsonLines, Backend, Folder, Long, TokenizerName
 from kobert_pipeline.cli.formatting import print_table
 from kobert_pipeline.cli.input_lines import (
     file_batches,
@@ -74,7 +74,7 @@ def predict(
     pair: Pair = None,
     top_k: Annotated[int, typer.Option(min=1, help="Tokens shown for each [MASK].")] = 5,
     long: Long = "truncate",
-    tokenizer: TokenizerFolder = None,
+    tokenizer: TokenizerName = None,
     backend: Backend = "auto",
     as_json: AsJsonLines = False,
 ) -> None:

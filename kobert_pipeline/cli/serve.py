@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from kobert_pipeline.cli.arguments import Backend, Long
+from kobert_pipeline.cli.arguments import Backend, Long, TokenizerName
 from kobert_pipeline.errors import UserError
 
 NAME = re.compile(r"[\w.@/-]+")
@@ -35,6 +35,7 @@ def serve(
     timeout: Timeout = 30,
     long: Long = "truncate",
     workers: Workers = 1,
+    tokenizer: TokenizerName = None,
     backend: Backend = "auto",
 ) -> None:
     """Answer requests over HTTP with one or several checkpoints.
@@ -50,7 +51,7 @@ def serve(
         raise UserError(f"{error.name} is not installed; run: pip install 'kobert-pipeline[serve]'") from None
     api_key = read_api_key(api_key_file) if api_key_file else None
     limits = Limits(max_batch_tokens=max_batch_tokens, max_queue=max_queue, timeout=timeout)
-    run_server(named, host, port, limits, api_key, long, workers, backend)
+    run_server(named, host, port, limits, api_key, long, workers, backend, tokenizer)
 
 
 def by_name(checkpoints: list[str]) -> dict[str, str]:

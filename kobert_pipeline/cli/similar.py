@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kobert_pipeline.cli.arguments import AsJson, Folder, TokenizerFolder
+from kobert_pipeline.cli.arguments import AsJson, Folder, TokenizerName
 from kobert_pipeline.cli.embed import Column, Layers, Weights, parse_layers
 from kobert_pipeline.cli.formatting import print_json, print_table
 from kobert_pipeline.cli.input_lines import file_batches, refuse_missing, refuse_tables
@@ -50,7 +50,7 @@ def similar(
     bm25_weight: Bm25Weight = 0.5,
     hybrid_pooling: HybridPooling = None,
     vectors: Vectors = None,
-    tokenizer: TokenizerFolder = None,
+    tokenizer: TokenizerName = None,
     as_json: AsJson = False,
 ) -> None:
     """Rank texts by their similarity to a query, by vectors, BM25 or both; or measure how well that works (--gold).

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from kobert_pipeline.cli.arguments import Folder, TokenizerFolder
+from kobert_pipeline.cli.arguments import Folder, TokenizerName
 from kobert_pipeline.cli.formatting import Commands
 from kobert_pipeline.cli.input_lines import file_batches, is_table, refuse_missing
 from kobert_pipeline.errors import UserError, refuse_existing, refuse_unknown
@@ -45,7 +45,7 @@ def attention(
     layer: Layer = -1,
     head: Head = None,
     unit: UnitName = "morphemes",
-    tokenizer: TokenizerFolder = None,
+    tokenizer: TokenizerName = None,
 ) -> None:
     """Draw what each token, morpheme or character of a text reads from, by layer and head.
 
@@ -92,7 +92,7 @@ def embeddings(
     pooling: Annotated[str, typer.Option(help=POOLING)] = "mean",
     projection: Annotated[str, typer.Option(help=PROJECTION)] = "pca",
     limit: Annotated[int, typer.Option(min=3, help="Texts shown; of more, evenly spaced lines are taken.")] = 2000,
-    tokenizer: TokenizerFolder = None,
+    tokenizer: TokenizerName = None,
 ) -> None:
     """Show the vectors of texts in two dimensions, layer by layer, coloured by label.
 

@@ -30,8 +30,8 @@ class FeaturesOptions(Options):
     max_length: int = Field(128, ge=16)
     """Tokens in a window, special tokens included."""
     plain_share: float = Field(0, ge=0, lt=1, exclude_if=lambda value: not value)
-    """Share of the training examples that the tokenizer in `plain/` encodes, so that the model serves without an
-    analyzer, too; of texts with soft labels the same share. 0: none."""
+    """Share of the training examples, and of texts with soft labels, that are tokenized without the analyzer. Above 0
+    so are dev and test, and the published model needs neither analyzer nor code."""
     synthesize: QuestionGeneration | None = Field(None, exclude_if=lambda value: value is None)
     """Also train on questions that are made from the corpus by rules, for tasks that answer questions; where there are
     no training files, dev is taken from them, too. null: on those of the training files alone."""

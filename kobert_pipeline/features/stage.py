@@ -15,9 +15,10 @@ from kobert_pipeline.files import write_json
 from kobert_pipeline.progress import report
 from kobert_pipeline.questions.corpus_pairs import make_pairs
 from kobert_pipeline.questions.generate import generate_questions
-from kobert_pipeline.tokenizer.plain import PLAIN
+from kobert_pipeline.tokenizer.plain import PLAIN, own_tokenizer
 
-VERSION = 4
+VERSION = 5
+"""5: with `plain_share`, dev and test are tokenized without the analyzer, as the published model does."""
 WRITES = (
     "task.json",
     *(f"{split}/{kind}" for split in SPLITS for kind in ("*.npy", "examples.jsonl")),
@@ -43,15 +44,19 @@ def run(
         counts |= {"train_examples_synthetic": made["train"], "synthetic_made": sum(made.values())}
         if made["dev"]:
             counts["dev_examples_synthetic"] = made["dev"]
-    loaded = add_tokens(load_tokenizer(tokenizer), options.task.added_tokens)
+    loaded, own = (
+        add_tokens(load_tokenizer(folder), options.task.added_tokens)
+        for folder in (tokenizer, own_tokenizer(tokenizer, options.plain_share))
+    )
     for name, examples in splits.items():
-        parts = [(examples, loaded)]
+        parts = [(examples, own)]
         if name == "train" and options.plain_share:
-            parts = with_plain(options, examples, loaded, tokenizer)
-            counts["train_examples_plain"] = len(parts[-1][0])
+            analyzed, others = split_by_group(examples, PLAIN, options.plain_share)
+            parts = [(analyzed, loaded), (others, own)]
+            counts["train_examples_plain"] = len(others)
         features = featurize(options, parts, name)
         features.save(out / name)
-        counts |= {f"{name}_{key}": value for key, value in counts_of(options, features, loaded, name).items()}
+        counts |= {f"{name}_{key}": value for key, value in counts_of(options, features, own, name).items()}
     settings: dict[str, Any] = {"plain_share": options.plain_share} if options.plain_share else {}
     settings |= {"vocab_size": len(loaded)} if options.task.added_tokens else {}
     write_json(out / "task.json", {"task": options.task.dump(), "max_length": options.max_length, **settings})
@@ -107,19 +112,6 @@ def add_from_corpus(
 
 Parts = list[tuple[list[Example], Any]]
 """Examples with the tokenizer that encodes them."""
-
-
-def with_plain(options: FeaturesOptions, examples: list[Example], tokenizer: Any, folder: Path) -> Parts:
-    """The examples in two parts: those for `tokenizer`, and then the `plain_share` for the one in `plain/` of its
-    folder. Raises UserError where there is no such folder."""
-    from kobert_pipeline.tokenizer.loading import add_tokens, load_tokenizer
-
-    if not (folder / PLAIN).is_dir():
-        raise UserError(
-            "features: plain_share is for tokenizers of this package, which have a folder plain; leave it out"
-        )
-    analyzed, others = split_by_group(examples, PLAIN, options.plain_share)
-    return [(analyzed, tokenizer), (others, add_tokens(load_tokenizer(folder / PLAIN), options.task.added_tokens))]
 
 
 def featurize(options: FeaturesOptions, parts: Parts, split: str) -> Features:

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 from pydantic_core import PydanticCustomError
 
-from kobert_pipeline.checkpoint.source import locate
 from kobert_pipeline.config import recipe_file
 from kobert_pipeline.errors import UserError, did_you_mean
 from kobert_pipeline.features.format import Features, features_of_ids
@@ -27,7 +26,7 @@ from kobert_pipeline.features.tasks.multilabel import Multilabel
 from kobert_pipeline.files import read_json
 from kobert_pipeline.finetune.onnx_model import OnnxModel
 from kobert_pipeline.finetune.onnx_model import predict as predict_by_onnx
-from kobert_pipeline.inference.loading import BACKENDS, TORCH, choose_backend, head_of, load
+from kobert_pipeline.inference.loading import TORCH, head_of, load
 from kobert_pipeline.inference.windows import mean_by_text, splits, windows_of
 from kobert_pipeline.training.hf_config import fine_tuned_for, inference_length, output_names
 
@@ -53,13 +52,9 @@ class Checkpoint:
 
     @classmethod
     def load(cls, folder: str | Path, tokenizer: str | Path | None = None, backend: str = TORCH) -> "Checkpoint":
-        """Load a published folder, a folder of `transformers`, or a name on the Hugging Face Hub (OWNER/NAME,
-        OWNER/NAME@REVISION); with the `tokenizer` folder of its run also the model folder of a training. With another
-        of the `BACKENDS` than torch the model is an ONNX file; `auto` is what `choose_backend` says. Raises UserError
-        for what does not load."""
-        backend = choose_backend(str(folder), Path(tokenizer) if tokenizer else None, backend)
-        folder = Path(folder) if tokenizer else locate(str(folder), BACKENDS[backend])
-        return cls(folder, *load(folder, Path(tokenizer) if tokenizer else None, backend))
+        """Load a checkpoint as `loading.load` does. Raises UserError for what does not load."""
+        loaded = load(folder, tokenizer, backend)
+        return cls(loaded.folder, loaded.model, loaded.tokenizer)
 
     def for_task(
         self,

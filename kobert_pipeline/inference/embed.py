@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from kobert_pipeline.checkpoint.source import TOKENIZER_FILES, locate
+from kobert_pipeline.checkpoint.source import TOKENIZER_FILES
 from kobert_pipeline.errors import UserError, did_you_mean
 from kobert_pipeline.features.format import features_of_ids
 from kobert_pipeline.features.rows import by_tokens, refuse_not_finite
 from kobert_pipeline.files import digest, sha256
 from kobert_pipeline.inference.encoders import POOLINGS, encoder_of
-from kobert_pipeline.inference.loading import AUTO, BACKENDS, TORCH, choose_backend, load
+from kobert_pipeline.inference.loading import AUTO, BACKENDS, TORCH, load
 from kobert_pipeline.inference.tagged_morphemes import morphemes_of_tokens, with_tags
 from kobert_pipeline.inference.token_weights import TokenWeights
 from kobert_pipeline.inference.vector_files import Columns, write_vectors
@@ -76,8 +76,8 @@ class Embedder:
     @classmethod
     def load(
         cls,
-        folder: Path,
-        tokenizer_folder: Path | None = None,
+        folder: str | Path,
+        tokenizer: str | Path | None = None,
         pooling: str | None = None,
         layers: Sequence[int] = LAST,
         weights: str | Path | None = None,
@@ -87,12 +87,11 @@ class Embedder:
         """Load a checkpoint, as `kobert predict` does; `auto` is torch where layers before the last are read."""
         if backend == AUTO and (tuple(layers) != LAST or pooling == "first-last"):
             backend = TORCH
-        backend = choose_backend(str(folder), tokenizer_folder, backend)
-        if tokenizer_folder is None:
-            folder = locate(str(folder), BACKENDS[backend])
-        embedder = cls(*load(folder, tokenizer_folder, backend), pooling, layers, weights, long)
-        places = [folder] if tokenizer_folder is None else [folder, tokenizer_folder]
-        model_files = weight_files(folder) if backend == TORCH else [BACKENDS[backend]]
+        loaded = load(folder, tokenizer, backend)
+        embedder = cls(loaded.model, loaded.tokenizer, pooling, layers, weights, long)
+        places = dict.fromkeys((loaded.folder, loaded.tokenizer_folder))
+        torch = loaded.backend == TORCH
+        model_files = weight_files(loaded.folder) if torch else [BACKENDS[loaded.backend]]
         names = ("config.json", *model_files, *TOKENIZER_FILES)
         paths = [place / name for place in places for name in names]
         embedder.files = [path for path in paths if path.is_file()]

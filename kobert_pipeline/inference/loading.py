@@ -9,9 +9,15 @@ import importlib.util
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from kobert_pipeline.checkpoint.source import lacks_of_tokenizer, load_checkpoint_tokenizer, local_folder
+from kobert_pipeline.checkpoint.source import (
+    TOKENIZER_CONFIG,
+    lacks_of_tokenizer,
+    load_checkpoint_tokenizer,
+    local_folder,
+    locate,
+)
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.finetune import onnx_model
 from kobert_pipeline.runs import manifest
@@ -29,39 +35,80 @@ DRIVER = Path("/proc/driver/nvidia/version")
 """Present where there is a GPU for torch; asking torch itself would take a second."""
 
 
-def choose_backend(name: str, tokenizer_folder: Path | None = None, backend: str = AUTO) -> str:
+class Loaded(NamedTuple):
+    """A model and a tokenizer, the folders that they are from, and which of the `BACKENDS` computes the model."""
+
+    folder: Path
+    tokenizer_folder: Path
+    backend: str
+    model: Any
+    tokenizer: Any
+
+
+def choose_backend(name: str, tokenizer: str | Path | None = None, backend: str = AUTO) -> str:
     """The backend for a checkpoint: the one asked for, and for `auto` ONNX Runtime where its folder has the file for
     it, and there is no GPU."""
     if backend != AUTO:
         return backend
     folder = local_folder(name)
-    if tokenizer_folder is not None or folder is None or not (folder / ONNX).is_file() or DRIVER.exists():
+    if folder is None or not (folder / ONNX).is_file() or DRIVER.exists():
+        return TORCH
+    # a published tokenizer has its tokens saved; that of a run gets what the model's fine-tuning added
+    if tokenizer is not None and not is_published_tokenizer(folder, tokenizer):
         return TORCH
     return BY_ONNX if importlib.util.find_spec("onnxruntime") else TORCH
 
 
-def load(folder: Path, tokenizer_folder: Path | None = None, backend: str = TORCH) -> tuple[Any, Any]:
-    """Load model and tokenizer of a published checkpoint or, with the `tokenizer_folder` of its run, of an unpublished
-    model. With another of the `BACKENDS` the model is an `OnnxModel`. Raises UserError where one of them does not load,
-    or their vocabularies differ in size."""
+def is_published_tokenizer(folder: Path, tokenizer: str | Path) -> bool:
+    """Whether a checkpoint's folder has a further tokenizer of this name, such as `kiwi` or `plain`."""
+    return Path(tokenizer).name == str(tokenizer) and (folder / tokenizer / TOKENIZER_CONFIG).is_file()
+
+
+def load(name: str | Path, tokenizer: str | Path | None = None, backend: str = TORCH) -> Loaded:
+    """Load model and tokenizer of a published folder, a folder of `transformers`, or a name on the Hugging Face Hub
+    (OWNER/NAME, OWNER/NAME@REVISION). `tokenizer` names a further tokenizer of a published checkpoint (`kiwi`,
+    `plain`), or is the folder of a run's, for the model folder of its training. With another of the `BACKENDS` than
+    torch the model is an `OnnxModel`; `auto` is what `choose_backend` says. Raises UserError where one of them does not
+    load, or their vocabularies differ in size."""
+    backend = choose_backend(str(name), tokenizer, backend)
+    folder, tokenizer_folder, published = _locate(str(name), tokenizer, backend)
     if backend == TORCH:
-        model, tokenizer = load_model(folder, tokenizer_folder is None), load_tokenizer(tokenizer_folder or folder)
+        model, loaded = load_model(folder, published), load_tokenizer(tokenizer_folder)
     else:
-        model, tokenizer = load_onnx(folder, backend), load_tokenizer(folder, with_transformers=False)
-    if tokenizer_folder:  # that of a run lacks what fine-tuning added
-        add_tokens(tokenizer, added_tokens(model.config.to_dict()))
+        model, loaded = load_onnx(folder, backend), load_tokenizer(tokenizer_folder, with_transformers=False)
+    if not published:  # that of a run lacks what fine-tuning added
+        add_tokens(loaded, added_tokens(model.config.to_dict()))
     tokens = model.config.vocab_size
     # embeddings of other packages' checkpoints may have spare rows
-    fits = len(tokenizer) == tokens if is_morpheme_tokenizer(tokenizer) else len(tokenizer) <= tokens
+    fits = len(loaded) == tokens if is_morpheme_tokenizer(loaded) else len(loaded) <= tokens
     if not fits:
-        fix = "name the tokenizer of its run" if tokenizer_folder else "publish it again"
+        fix = "publish it again" if published else "name the tokenizer of its run"
         raise UserError(
-            f"{tokenizer_folder or folder} has a tokenizer of {len(tokenizer)} tokens and the model in {folder} "
-            f"{tokens}; {fix}"
+            f"{tokenizer_folder} has a tokenizer of {len(loaded)} tokens and the model in {folder} {tokens}; {fix}"
         )
     # the tokenizer of a run has no length of its own, and a published one may be edited
-    tokenizer.model_max_length = min(tokenizer.model_max_length, inference_length(model.config.to_dict()))
-    return model, tokenizer
+    loaded.model_max_length = min(loaded.model_max_length, inference_length(model.config.to_dict()))
+    return Loaded(folder, tokenizer_folder, backend, model, loaded)
+
+
+def _locate(name: str, tokenizer: str | Path | None, backend: str) -> tuple[Path, Path, bool]:
+    """The folders of a checkpoint and of its tokenizer, and whether the tokenizer was published with the model."""
+    here = local_folder(name)
+    if here and tokenizer is not None and not is_published_tokenizer(here, tokenizer):
+        refuse_unknown_tokenizer(here, Path(tokenizer))
+        return here, Path(tokenizer), False
+    folder = here or locate(name, BACKENDS[backend], None if tokenizer is None else str(tokenizer))
+    return folder, folder / (tokenizer or ""), True
+
+
+def refuse_unknown_tokenizer(folder: Path, tokenizer: Path) -> None:
+    """Raise UserError where there is no folder `tokenizer`, naming those of the checkpoint."""
+    if not tokenizer.is_dir():
+        names = ", ".join(sorted(path.parent.name for path in folder.glob(f"*/{TOKENIZER_CONFIG}")))
+        raise UserError(
+            f"--tokenizer {tokenizer} is no folder, nor a tokenizer that {folder} has besides its own "
+            f"({names or 'it has none'}); name one of these, or the tokenizer folder of the model's run"
+        )
 
 
 def load_model(folder: Path, with_tokenizer: bool = True) -> Any:

@@ -8,7 +8,6 @@ from typing import Protocol
 
 import numpy as np
 
-from kobert_pipeline.checkpoint.source import locate
 from kobert_pipeline.errors import UserError, did_you_mean
 from kobert_pipeline.features.metrics import ranking_scores
 from kobert_pipeline.features.span_examples import squad_examples
@@ -67,15 +66,16 @@ def contexts(path: Path) -> tuple[list[str], list[str], list[int]]:
 
 
 def embedders(
-    folder: Path, tokenizer_folder: Path | None, layers: Sequence[int], weights: Path | None
+    folder: Path, tokenizer: str | None, layers: Sequence[int], weights: Path | None
 ) -> Callable[[str | None], Embedder]:
     """Pooling (None: that of training) -> the embedder of a checkpoint, which is loaded once, and only when an embedder
     is asked for: BM25 needs none. `layers` and `weights` are for the poolings that take them."""
-    parts = lru_cache(lambda: load(locate(str(folder)) if tokenizer_folder is None else folder, tokenizer_folder))
+    load_once = lru_cache(lambda: load(folder, tokenizer))
 
     def embedder_of(pooling: str | None) -> Embedder:
         chosen = LAST if pooling == "first-last" else layers
-        return Embedder(*parts(), pooling, chosen, weights if pooling == "weighted" else None)
+        loaded = load_once()
+        return Embedder(loaded.model, loaded.tokenizer, pooling, chosen, weights if pooling == "weighted" else None)
 
     return embedder_of
 

@@ -7,6 +7,9 @@ parties and its siblings (by one dot), and nothing else.
 
 from pathlib import Path
 
+ANALYZERS = tuple(sorted(path.stem for path in (Path(__file__).parent / "analyzers").glob("[!_]*.py")))
+"""The names of all analyzers."""
+
 
 def tokenizer_files() -> tuple[str, ...]:
     """The names of all files that a saved tokenizer may consist of: vocabulary, settings, and the code in this

@@ -1,6 +1,7 @@
 """What a model card takes from the dev split: an example of the task's own domain that may be published, and the scores
 with missing spaces and typing errors, which the texts of users have and evaluation sets often do not."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -10,7 +11,9 @@ from kobert_pipeline.evaluation.noise import conditions, noisy_fields
 from kobert_pipeline.features.options import FeaturesOptions, train_files
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.files import read_json_lines
+from kobert_pipeline.publish.card_facts import CardFacts
 from kobert_pipeline.publish.licences import NOT_STATED, allows_quoting
+from kobert_pipeline.tokenizer.plain import own_tokenizer
 
 FIELDS = ("text", "text_pair", "question", "context", "choices")
 """The parts of an example that a model reads; its label is not shown."""
@@ -21,10 +24,23 @@ MOST, FEWEST = 1000, 100
 """Dev examples that are read, and how many there must be: scores of fewer say nothing."""
 
 
-def card_example(task: Task, licence: str, run_dir: Path, features: str) -> dict[str, Any]:
+def with_dev(facts: CardFacts, options: FeaturesOptions, features: Path, model: Path, tokenizer: Path) -> CardFacts:
+    """The facts with what is taken from the dev split in the folder `features`, made with these options, and with the
+    tokenizer, of those in the folder `tokenizer`, that the model is evaluated and published with."""
+    own = own_tokenizer(tokenizer, options.plain_share)
+    return replace(
+        facts,
+        plain_is_own=own != tokenizer,
+        plain_share=options.plain_share,
+        example=card_example(Task.of_features(features), dev_licence(options), features),
+        noise=noise_on_dev(model, own, features, options.dev),
+    )
+
+
+def card_example(task: Task, licence: str, features: Path) -> dict[str, Any]:
     """The task's own sample, or, for tasks on files of any domain, the first fitting example of dev where the licence
     of the data allows to show it; {} where it does not, or none fits."""
-    dev = run_dir / "features" / features / "dev" / "examples.jsonl"
+    dev = features / "dev" / "examples.jsonl"
     if task.card_sample() or not allows_quoting(licence) or not dev.is_file():
         return task.card_sample()
     candidates = ({name: example[name] for name in FIELDS if name in example} for example in read_json_lines(dev))

@@ -16,7 +16,7 @@ from kobert_pipeline.features.metrics import mean
 from kobert_pipeline.features.options import FeaturesOptions
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.files import digest, read_json
-from kobert_pipeline.pipeline.card_from_dev import card_example, dev_licence, noise_on_dev
+from kobert_pipeline.pipeline.card_from_dev import with_dev
 from kobert_pipeline.pipeline.recipe import SECTIONS_FROM_TEXT, Recipe
 from kobert_pipeline.pipeline.run import origin
 from kobert_pipeline.publish.card_facts import CardFacts, Results
@@ -89,10 +89,7 @@ def publish_model(
     analyzer, config = analyzer_of(tokenizer), read_json(model / "config.json")
     facts = card_facts(recipe, recipe_name, key, options, data_dir, manifests, related, config, task, results, analyzer)
     if task:
-        noise = noise_on_dev(model, tokenizer, run_dir / "features" / features, recipe.features[features].dev)
-        fitted = Task.of_features(run_dir / "features" / features)
-        example = card_example(fitted, dev_licence(recipe.features[features]), run_dir, features)
-        facts = replace(facts, example=example, noise=noise)
+        facts = with_dev(facts, recipe.features[features], run_dir / "features" / features, model, tokenizer)
     history = training_history(recipe, data_dir, manifests | related)
     counts = publish_stage.run(options, facts, history, model, tokenizer, out, cost)
     return counts | {"files_without_licence": 0 if options.permission else len(without_known_licence(facts.sources))}
@@ -133,7 +130,6 @@ def card_facts(
         base=strip_local_paths(recipe.checkpoint, data_dir),
         base_model=manifests.get("checkpoint", {}).get("counts", {}).get("base_model"),
         plain_agreement=manifests.get("tokenizer", {}).get("counts", {}).get("agreement_with_plain"),
-        learned_plain=any("train_examples_plain" in run["counts"] for run in related.values()),
         gives_vectors=not task.inputs if task else auto_class != "AutoModelForCausalLM",
         costs=costs(manifests | related),
         emissions=options.emissions,
@@ -312,7 +308,7 @@ def example_counts(source: str, related: dict[str, Manifest]) -> dict[str, str]:
     sizes["of train, made from the corpus"] = counts.get("train_examples_synthetic")
     sizes["of train and dev, with the text of one of the final evaluation"] = counts.get("train_examples_in_test")
     sizes["of dev, made from the corpus"] = counts.get("dev_examples_synthetic")
-    sizes["of train, tokenized as in plain/"] = counts.get("train_examples_plain")
+    sizes["of train, tokenized without the analyzer"] = counts.get("train_examples_plain")
     sizes["unlabelled texts with pseudo-labels (soft labels of its teachers)"] = labelled.get("texts")
     rows = {label: f"{size:,}" for label, size in sizes.items() if size is not None}
     return rows | unknown_rate("the training examples", counts)

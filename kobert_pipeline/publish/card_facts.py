@@ -101,11 +101,14 @@ class CardFacts:
     """That checkpoint on the Hub, or the one that it names as its base."""
     results: Results | None = None
     plain: bool = False
-    """Whether the tokenizer in `plain/` is published."""
+    """Whether the folder has a tokenizer without an analyzer in `plain/`, besides its own."""
+    plain_is_own: bool = False
+    """Whether that one is the folder's own, since the model was trained for it, and the one with the analyzer is in a
+    folder of the analyzer's name."""
+    plain_share: float = 0
+    """The share of the training examples that were tokenized without the analyzer."""
     plain_agreement: float | None = None
     """The share of the corpus's eojeols that the tokenizer in `plain/` tokenizes alike; None without a corpus."""
-    learned_plain: bool = False
-    """Whether some training examples were tokenized as in `plain/`."""
     paired: bool = False
     """Whether it labels pairs of texts."""
     example: dict[str, Any] = field(default_factory=dict)

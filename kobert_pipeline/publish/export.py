@@ -12,6 +12,7 @@ from tokenizers import AddedToken, Tokenizer
 
 from kobert_pipeline.files import read_json, write_json
 from kobert_pipeline.publish.consistency import refuse_disagreement, segments
+from kobert_pipeline.publish.licences import LICENSE_FILE
 from kobert_pipeline.tokenizer.loading import add_tokens, is_morpheme_tokenizer, load_tokenizer
 from kobert_pipeline.tokenizer.plain import PLAIN
 from kobert_pipeline.training.hf_config import added_tokens, inference_length, trained_pooling
@@ -24,7 +25,6 @@ SENTENCE_TRANSFORMERS_MODULES = [
 """Under the class names that every version of sentence-transformers since 2.0 accepts."""
 POOLING_MODES = {"mean": "mean_tokens", "cls": "cls_token", "max": "max_tokens"}
 """{pooling: its name in the options `pooling_mode_...` of sentence-transformers}"""
-LICENSE = "LICENSE"
 CODE_LICENCE = """The Python files in this folder are part of kobert-pipeline and licensed under the Apache License 2.0.
 README.md names the licence of the weights."""
 APACHE = "https://www.apache.org/licenses/LICENSE-2.0"
@@ -32,9 +32,10 @@ OTHER_MODES = ("mean_sqrt_len_tokens", "weightedmean_tokens", "lasttoken")
 """Its other modes, which are not used here."""
 
 
-def export(model: Path, tokenizer: Path, out: Path, dtype: str = "float32") -> None:
-    """Write config, weights in `dtype`, tokenizer and the tokenizer's code to `out`. Raises UserError, before anything
-    is written, when model and tokenizer do not belong together."""
+def export(model: Path, tokenizer: Path, out: Path, dtype: str = "float32", plain_is_own: bool = False) -> None:
+    """Write config, weights in `dtype`, tokenizer and the tokenizer's code to `out`, and to `out/plain` the tokenizer
+    that needs no analyzer. With `plain_is_own` that is the folder's own, and the other one is in a folder named after
+    its analyzer. Raises UserError, before anything is written, when model and tokenizer do not belong together."""
     config = read_json(model / "config.json")
     loaded = add_tokens(load_tokenizer(tokenizer), added_tokens(config))
     names = inputs_of(config, loaded.model_input_names)
@@ -43,9 +44,12 @@ def export(model: Path, tokenizer: Path, out: Path, dtype: str = "float32") -> N
     refuse_disagreement(model, loaded)
     # truncate where fine-tuning did, so that `transformers` reads as much of a text as `kobert predict`
     loaded.model_max_length = inference_length(config)
-    loaded.save_pretrained(out)
+    place = out / loaded.segmenter.analyzer if plain_is_own else out
+    loaded.save_pretrained(place)
     if is_morpheme_tokenizer(loaded):
-        (out / LICENSE).write_text(code_licence(), encoding="utf-8")
+        (place / LICENSE_FILE).write_text(code_licence(), encoding="utf-8")
+    if (tokenizer / PLAIN).is_dir():
+        export_plain(config, tokenizer / PLAIN, out if plain_is_own else out / PLAIN)
     # its config still says float32, in which `transformers` then loads and computes weights of any type
     write_config(out / "config.json", with_older_keys(config))
     if dtype == "bfloat16":
@@ -76,9 +80,9 @@ def with_older_keys(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def code_licence() -> str:
-    """The licence of the tokenizer's code, which is copied into the folder with it."""
+    """The licence of the tokenizer's code, which is copied into its folder with it."""
     try:
-        text = distribution("kobert-pipeline").read_text(f"licenses/{LICENSE}")
+        text = distribution("kobert-pipeline").read_text(f"licenses/{LICENSE_FILE}")
     except PackageNotFoundError:  # a clone on PYTHONPATH
         text = None
     return f"{CODE_LICENCE}\n\n{text or APACHE}"
@@ -101,18 +105,16 @@ def write_in_bfloat16(weights: Path, out: Path) -> None:
     save_file(rounded, out, metadata={"format": "pt"})  # without the note `transformers` refuses the file
 
 
-def export_plain(model: Path, tokenizer: Path, out: Path) -> None:
-    """Write the tokenizer that needs no analyzer to `out/plain`."""
-    config, model_config = read_json(tokenizer / PLAIN / "tokenizer_config.json"), read_json(model / "config.json")
+def export_plain(model_config: dict[str, Any], tokenizer: Path, out: Path) -> None:
+    """Write the tokenizer that needs no analyzer to `out`, for a model with this config."""
+    config = read_json(tokenizer / "tokenizer_config.json")
     config["model_max_length"] = inference_length(model_config)
     config["model_input_names"] = inputs_of(model_config, config["model_input_names"])
-    (out / PLAIN).mkdir(exist_ok=True)
-    shutil.copyfile(tokenizer / PLAIN / "tokenizer.json", out / PLAIN / "tokenizer.json")
-    if tokens := added_tokens(model_config):
-        backend = Tokenizer.from_file(str(out / PLAIN / "tokenizer.json"))
-        backend.add_special_tokens([AddedToken(token, normalized=False) for token in tokens])
-        backend.save(str(out / PLAIN / "tokenizer.json"))
-    write_json(out / PLAIN / "tokenizer_config.json", config)
+    out.mkdir(exist_ok=True)
+    backend = Tokenizer.from_file(str(tokenizer / "tokenizer.json"))
+    backend.add_special_tokens([AddedToken(token, normalized=False) for token in added_tokens(model_config)])
+    backend.save(str(out / "tokenizer.json"))
+    write_json(out / "tokenizer_config.json", config)
 
 
 def write_sentence_transformers_files(out: Path) -> None:

@@ -7,6 +7,8 @@ are, and refuses on that assumption. Users who know better, or have permission, 
 
 import re
 
+LICENSE_FILE = "LICENSE"
+"""The licence of the code in a published folder, beside it."""
 NOT_STATED = "not stated"
 """What the model card shows as the licence of a file without one."""
 

@@ -90,8 +90,13 @@ def snippet(facts: CardFacts) -> str:
         # as `SpanTask` does, which ignores the option where words are eojeols
         ignored = {} if has_morphemes(facts.analyzer, facts.style) else {"whole_words": False}
         text = span_example(facts.inference_options | ignored)
-    text = text if facts.analyzer else text.replace(", trust_remote_code=True", "")
-    return with_example(text, facts.example)
+    return with_example(loading(facts, text), facts.example)
+
+
+def loading(facts: CardFacts, code_example: str) -> str:
+    """A Python example, without the flag that lets a tokenizer run code where the folder's own has none."""
+    needs_code = facts.analyzer and not facts.plain_is_own
+    return code_example if needs_code else code_example.replace(", trust_remote_code=True", "")
 
 
 def model_choice(facts: CardFacts) -> str:
@@ -121,13 +126,13 @@ def other_ways(facts: CardFacts) -> list[str]:
             "trained to compare texts, so fine-tune it before you rely on distances."
             if facts.results is None
             else "As text embeddings, pooled as in training; compare them by their cosine.",
-            f"```python\n{VECTORS if facts.analyzer else VECTORS.replace(', trust_remote_code=True', '')}\n```",
+            f"```python\n{loading(facts, VECTORS)}\n```",
         ]
     if facts.onnx_difference is not None:
         parts += [
             "Without torch: `onnx/model.onnx` accepts batches of any size, and texts as long as the model does; its "
             f"outputs differ from torch's by {facts.onnx_difference:.1e} at most (float32, checked when it was made).",
-            f"```python\n{ONNX if facts.analyzer else ONNX.replace(', trust_remote_code=True', '')}\n```",
+            f"```python\n{loading(facts, ONNX)}\n```",
         ]
     if facts.int8_cost is not None:
         parts.append(
@@ -185,8 +190,8 @@ def citation_text(facts: CardFacts) -> list[str]:
     entry = {"title": facts.name, "author": facts.author, "year": facts.year, "note": note}
     lines = [f"  {key} = {{{bibtex(value)}}}," for key, value in entry.items() if value]
     return [
-        f"The weights are published{by} under {licence}. The Python files in this folder, which are the tokenizer, are "
-        "part of kobert-pipeline and under Apache-2.0 (`LICENSE`)."
+        f"The weights are published{by} under {licence}. The Python files in {code_place(facts)}, which are a "
+        "tokenizer, are part of kobert-pipeline and under Apache-2.0 (`LICENSE` beside them)."
         if facts.analyzer
         else f"The weights are published{by} under {licence}.",
         "\n".join(["```bibtex", f"@misc{{{re.sub('[^A-Za-z0-9]', '', facts.name) or 'model'},", *lines, "}", "```"]),
@@ -250,28 +255,48 @@ def tokenizer_text(facts: CardFacts) -> str:
         if not facts.analyzer:
             return f"{begun}: it loads with plain `transformers`, and no analyzer is needed."
         begun += ". "
-    needs = (
-        f"`pip install {facts.library}` and `trust_remote_code=True`" if facts.library else "`trust_remote_code=True`"
-    )
+    library = f"`pip install {facts.library}` and " if facts.library else ""
+    analyzed = f"The analyzer {facts.analyzer} (style `{facts.style}`) segments the text"
+    if facts.plain_is_own:
+        return begun + own_plain_text(facts, library)
     text = (
-        f"{begun}The analyzer {facts.analyzer} (style `{facts.style}`) segments the text, so the tokenizer needs "
-        f"{needs}; without the flag it does not load at all, rather than as another tokenizer."
+        f"{begun}{analyzed}, so the tokenizer needs {library}`trust_remote_code=True`; without the flag it does not "
+        "load at all, rather than as another tokenizer."
     )
     return text + (plain_text(facts) if facts.plain else "")
 
 
+def code_place(facts: CardFacts) -> str:
+    """Where the tokenizer with the analyzer is."""
+    return code(f"{facts.analyzer}/") if facts.plain_is_own else "this folder"
+
+
+def own_plain_text(facts: CardFacts, library: str) -> str:
+    """The tokenizer without an analyzer, which is the folder's own, and the one with it beside."""
+    agreement = (
+        "" if facts.plain_agreement is None
+        else f" It gives the same tokens for {facts.plain_agreement:.1%} of the eojeols of a sample of the corpus."
+    )  # fmt: skip
+    return (
+        "The tokenizer needs no analyzer and no code: it splits the text into eojeols and punctuation marks, and those "
+        f"into subwords. {facts.plain_share:.0%} of the training examples were tokenized so, and all results below are "
+        f"with it. The other examples were segmented by the analyzer {facts.analyzer} (style `{facts.style}`), whose "
+        f"tokenizer is in {code_place(facts)}: `kobert predict FOLDER TEXT --tokenizer {facts.analyzer}`, or in Python "
+        f'{library}`AutoTokenizer.from_pretrained("FOLDER/{facts.analyzer}", trust_remote_code=True)`.{agreement}'
+    )
+
+
 def plain_text(facts: CardFacts) -> str:
-    """How the tokenizer in `plain/` differs, and whether the model has learned from its tokens."""
+    """How the tokenizer in `plain/` differs, on whose tokens the model was not trained."""
     begun = " `plain/` has the same vocabulary as a tokenizer that needs neither: it gives"
-    learned = "also" if facts.learned_plain else "not"
     if facts.plain_agreement is None:  # made from a checkpoint: nobody knows what that one was trained on
         return (
-            f"{begun} other tokens where subwords alone do not find the morphemes, on which the model was {learned} "
+            f"{begun} other tokens where subwords alone do not find the morphemes, on which the model was not "
             "fine-tuned."
         )
     return (
         f"{begun} the same tokens for {facts.plain_agreement:.1%} of the eojeols of a sample of the corpus. "
-        f"The model was {learned} trained on the tokens that it gives for the others."
+        "The model was not trained on the tokens that it gives for the others."
     )
 
 

@@ -11,20 +11,22 @@ from pydantic import Field
 from kobert_pipeline.checkpoint.source import TOKENIZER_FILES
 from kobert_pipeline.config.options import Options
 from kobert_pipeline.files import atomic_write, write_json
-from kobert_pipeline.morphemes import tokenizer_files
+from kobert_pipeline.morphemes import ANALYZERS, tokenizer_files
 from kobert_pipeline.progress import report
 from kobert_pipeline.publish.card_facts import CardFacts, RoundingCost, WeightFile
 from kobert_pipeline.publish.costs import EmissionsOptions
+from kobert_pipeline.publish.licences import LICENSE_FILE
 from kobert_pipeline.publish.model_card import model_card
 from kobert_pipeline.tokenizer.plain import PLAIN, PLAIN_FILES
 from kobert_pipeline.training.weight_files import ONNX_INT8, WEIGHTS
 
-VERSION = 2
-"""2: cards with the rows of the prior ablation, data sets, weaknesses and citation, and LICENSE beside the code."""
+VERSION = 3
+"""3: where the model was trained for it, the tokenizer that needs no analyzer is the folder's own."""
 Compare = Callable[[WeightFile, WeightFile], RoundingCost]
 """How far the second file of weights is from the first."""
 WRITES = (
-    *tokenizer_files(), "config.json", "model.safetensors", "README.md", "LICENSE", "training_manifest.json",
+    *tokenizer_files(), *(f"{folder}/{name}" for folder in ANALYZERS for name in (*tokenizer_files(), LICENSE_FILE)),
+    "tokenizer.json", "config.json", "model.safetensors", "README.md", LICENSE_FILE, "training_manifest.json",
     *PLAIN_FILES, "modules.json", "1_Pooling/config.json", "config_sentence_transformers.json",
     "sentence_bert_config.json", "onnx/model.onnx", "onnx/model.onnx.data", "onnx/model_quantized.onnx",
 )  # fmt: skip
@@ -53,9 +55,6 @@ class PublishOptions(Options):
     in the card, since no manifest can know it."""
     consulted: dict[str, str] = Field({}, exclude_if=lambda value: not value)
     """{data set: licence} of data on which values were chosen, besides the files of the recipe; listed in the card."""
-    plain: bool = True
-    """Also publish the vocabulary of a tokenizer over morphemes as one that needs no analyzer, in the folder
-    `plain`."""
     # in the fingerprint only where it has an effect, so that models published before it existed stay valid
     dtype: Literal["float32", "bfloat16"] = Field("float32", exclude_if=lambda value: value == "float32")
     """How the weights are stored. `bfloat16` halves the file; the model computes in float32 all the same, and the card
@@ -88,22 +87,19 @@ def run(
     """Write the checkpoint of `model` to `out`; `history` becomes `training_manifest.json`. `rounding_cost` is needed
     for weights of fewer bits than training saved. Returns the stage's counts. Raises UserError unless the folder gives
     the same outputs in a fresh process."""
-    from kobert_pipeline.publish.export import export, export_plain, write_sentence_transformers_files
+    from kobert_pipeline.publish.export import export, write_sentence_transformers_files
     from kobert_pipeline.publish.onnx_file import write_onnx
     from kobert_pipeline.publish.verify import SAMPLES, verify
 
     refuse_missing_libraries(options)
     report("exporting")
-    export(model, tokenizer, out, options.dtype)
-    has_plain = options.plain and (tokenizer / PLAIN).is_dir()
-    if has_plain:
-        export_plain(model, tokenizer, out)
+    export(model, tokenizer, out, options.dtype, facts.plain_is_own)
     if facts.gives_vectors:
         write_sentence_transformers_files(out)
     report("exporting to ONNX" if options.onnx else "exporting")
     counts = write_onnx(out, facts.auto_class, SAMPLES, required=options.onnx != "auto") if options.onnx else {}
     # the card states how far the ONNX files are from torch, so it is written after them
-    card = replace(facts, plain=has_plain, onnx_difference=counts.get("onnx_max_difference"))
+    card = replace(facts, plain=(out / PLAIN).is_dir(), onnx_difference=counts.get("onnx_max_difference"))
     if rounding_cost:
         to_int8 = options.onnx in ("auto", "int8") and bool(counts)
         costs = _rounding_costs(options.dtype, to_int8, model, out, rounding_cost)

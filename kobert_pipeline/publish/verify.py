@@ -10,7 +10,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from kobert_pipeline.checkpoint.source import TOKENIZER_CONFIG
 from kobert_pipeline.errors import UserError
+from kobert_pipeline.morphemes.settings import VOCABULARY_FILE
 
 SAMPLES = [
     "아버지가 방에 들어가셨다.",
@@ -30,10 +32,11 @@ class Blocked:
             raise ImportError("kobert_pipeline must not be needed")
 sys.meta_path.insert(0, Blocked())
 import torch, transformers
-folder, auto, texts = sys.argv[1], sys.argv[2], json.loads(sys.stdin.read())
-tokenizer = transformers.AutoTokenizer.from_pretrained(folder, trust_remote_code=True)
+folder, auto, (tokenizers, texts) = sys.argv[1], sys.argv[2], json.loads(sys.stdin.read())
+tokenizers = [transformers.AutoTokenizer.from_pretrained(path, trust_remote_code=code) for path, code in tokenizers]
+tokenizer = tokenizers[0]
 model = getattr(transformers, auto).from_pretrained(folder).eval()
-ids = [tokenizer(text)["input_ids"] for text in texts]
+ids = [[each(text)["input_ids"] for text in texts] for each in tokenizers]
 inputs = [tokenizer(text, return_tensors="pt") for text in texts]
 if auto.endswith("MultipleChoice"):
     inputs = [{name: tensor[None] for name, tensor in batch.items()} for batch in inputs]
@@ -47,10 +50,11 @@ print(json.dumps({"ids": ids, "logits": logits}))
 
 
 def verify(folder: Path, model: Path, auto_class: str, dtype: str = "float32") -> dict[str, float]:
-    """Compare the folder, loaded in a fresh process, with `model`, its weights rounded to `dtype`, and our tokenizer in
-    this one. Returns counts for the manifest. Raises UserError when they differ."""
-    expected = outputs_here(folder, model, auto_class, dtype)
-    actual = outputs_in_fresh_process(folder, auto_class)
+    """Compare the folder, loaded in a fresh process, with `model`, its weights rounded to `dtype`, and its tokenizers
+    in this one. Returns counts for the manifest. Raises UserError when they differ."""
+    tokenizers = tokenizers_in(folder)
+    expected = outputs_here(tokenizers, model, auto_class, dtype)
+    actual = outputs_in_fresh_process(folder, tokenizers, auto_class)
     if actual["ids"] != expected["ids"]:
         raise UserError(
             f"{folder} gives other token ids in a fresh process than here; do not publish it, and report the bug"
@@ -76,9 +80,14 @@ def verify(folder: Path, model: Path, auto_class: str, dtype: str = "float32") -
     return {"verified_texts": len(SAMPLES), "max_logit_difference": difference}
 
 
-def outputs_here(folder: Path, model: Path, auto_class: str, dtype: str = "float32") -> dict[str, Any]:
-    """Token ids and logits of `SAMPLES` by this package's tokenizer code and the model as training saved it, its
-    weights rounded to `dtype`."""
+def tokenizers_in(folder: Path) -> list[Path]:
+    """The folders of the tokenizers in a published folder, its own first."""
+    return [folder, *sorted(path.parent for path in folder.glob(f"*/{TOKENIZER_CONFIG}"))]
+
+
+def outputs_here(tokenizers: list[Path], model: Path, auto_class: str, dtype: str = "float32") -> dict[str, Any]:
+    """Token ids of `SAMPLES` by each tokenizer with this package's code, and by the first one's the logits of the model
+    as training saved it, its weights rounded to `dtype`."""
     import torch
     import transformers
 
@@ -86,7 +95,8 @@ def outputs_here(folder: Path, model: Path, auto_class: str, dtype: str = "float
     from kobert_pipeline.training.log import quiet_transformers
 
     quiet_transformers()
-    tokenizer = load_tokenizer(folder)
+    loaded_tokenizers = [load_tokenizer(path) for path in tokenizers]
+    tokenizer = loaded_tokenizers[0]
     loaded = getattr(transformers, auto_class).from_pretrained(model, dtype=torch.float32).eval()
     for parameter in loaded.parameters():
         parameter.data = parameter.to(getattr(torch, dtype)).float()
@@ -99,20 +109,22 @@ def outputs_here(folder: Path, model: Path, auto_class: str, dtype: str = "float
     # 2,000 numbers of each output show a difference; MLM logits of all tokens would be too many to send
     tensors = [[value for key, value in output.items() if key.endswith(COMPARED)] for output in outputs]
     return {
-        "ids": [tokenizer(text)["input_ids"] for text in SAMPLES],
+        "ids": [[each(text)["input_ids"] for text in SAMPLES] for each in loaded_tokenizers],
         "logits": [[value.flatten()[:2000].tolist() for value in values] for values in tensors],
     }
 
 
-def outputs_in_fresh_process(folder: Path, auto_class: str) -> dict[str, Any]:
-    """Token ids and logits of `SAMPLES` from a fresh process that cannot import this package."""
+def outputs_in_fresh_process(folder: Path, tokenizers: list[Path], auto_class: str) -> dict[str, Any]:
+    """Token ids and logits of `SAMPLES` from a fresh process that cannot import this package. The code of a tokenizer
+    is trusted only where it has some, so that the others are shown to need none."""
+    needed = [(str(path.resolve()), (path / VOCABULARY_FILE).is_file()) for path in tokenizers]
     # `transformers` copies a tokenizer's code to a cache by the folder's name, where two publishing processes would
     # overwrite each other's, so the process gets a cache of its own
     # it starts in that empty folder, since `python -c` finds modules of the current one first
     with tempfile.TemporaryDirectory() as empty:
         result = subprocess.run(
             [sys.executable, "-c", FRESH, str(folder.resolve()), auto_class],
-            input=json.dumps(SAMPLES),
+            input=json.dumps([needed, SAMPLES]),
             capture_output=True,
             text=True,
             cwd=empty,

@@ -36,10 +36,17 @@ class ServedModel:
     called by the one thread that owns the model. Raises UserError for a checkpoint that does not load.
     """
 
-    def __init__(self, name: str, checkpoint: str, long: str = "truncate", backend: str = TORCH) -> None:
+    def __init__(
+        self,
+        name: str,
+        checkpoint: str,
+        long: str = "truncate",
+        backend: str = TORCH,
+        tokenizer: str | None = None,
+    ) -> None:
         self.name, self.long = name, long
-        self.backend = choose_backend(checkpoint, backend=backend)
-        self.checkpoint = Checkpoint.load(checkpoint, backend=self.backend)
+        self.backend = choose_backend(checkpoint, tokenizer, backend)
+        self.checkpoint = Checkpoint.load(checkpoint, tokenizer, self.backend)
         self.model, self.tokenizer = self.checkpoint.model, self.checkpoint.tokenizer
         self.task = self._task()
         folder = self.checkpoint.folder

@@ -59,12 +59,13 @@ def serve(
     long: str = "truncate",
     workers: int = 1,
     backend: str = "torch",
+    tokenizer: str | None = None,
 ) -> None:
     """Serve checkpoints by name until SIGTERM or Ctrl-C. Requests that have arrived by then are still answered.
 
     Raises UserError where the address cannot be used, or a checkpoint does not load.
     """
-    load = partial(load_model, long=long, backend=backend)
+    load = partial(load_model, long=long, backend=backend, tokenizer=tokenizer)
     if workers > 1:
         with begun(checkpoints, host, port, api_key) as listener:
             supervise(listener, workers, partial(worker_app, url(listener), dict(checkpoints), limits, api_key, load))

@@ -27,11 +27,13 @@ MAX_TURN = 0.01
 core, fewer and larger batches cost less: 32 clients with single texts had 12 texts in a batch without, 15 with it."""
 
 
-def load_model(name: str, checkpoint: str, long: str = "truncate", backend: str = "torch") -> "ServedModel":
+def load_model(
+    name: str, checkpoint: str, long: str = "truncate", backend: str = "torch", tokenizer: str | None = None
+) -> "ServedModel":
     """The checkpoint, under this name."""
     from kobert_pipeline.serve.model import ServedModel  # imports torch, which takes seconds
 
-    return ServedModel(name, checkpoint, long, backend)
+    return ServedModel(name, checkpoint, long, backend, tokenizer)
 
 
 class Service:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tokenizers import Tokenizer, decoders, processors
 
+from kobert_pipeline.errors import UserError
 from kobert_pipeline.morphemes.morpheme import WORD_MARK
 from kobert_pipeline.morphemes.raw_text_backend import add_pipeline
 from kobert_pipeline.tokenizer.special_tokens import CLS, CLS_ID, MASK, PAD, SEP, SEP_ID, UNK
@@ -20,6 +21,18 @@ PLAIN = "plain"
 """Folder of this tokenizer, in the tokenizer's folder and in the published one."""
 PLAIN_FILES = (f"{PLAIN}/tokenizer.json", f"{PLAIN}/tokenizer_config.json")
 EOJEOL = re.compile(r"\S+")
+
+
+def own_tokenizer(folder: Path, plain_share: float) -> Path:
+    """The folder of the tokenizer with which a model is evaluated and published: that of a run's tokenizer stage, or
+    its `plain/` where a share of the training examples was tokenized so. Raises UserError where it has none."""
+    if not plain_share:
+        return folder
+    if not (folder / PLAIN).is_dir():
+        raise UserError(
+            "features: plain_share is for tokenizers of this package, which have a folder plain; leave it out"
+        )
+    return folder / PLAIN
 
 
 def plain_backend(backend: Tokenizer) -> Tokenizer:

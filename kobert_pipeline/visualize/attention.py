@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from kobert_pipeline.checkpoint.source import locate
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.rows import refuse_not_finite
 from kobert_pipeline.finetune.model import drop_unsupported_inputs
@@ -61,10 +60,10 @@ class Attention:
     truncated: bool
 
     @classmethod
-    def load(cls, folder: Path, texts: Sequence[str], tokenizer_folder: Path | None = None) -> "Attention":
+    def load(cls, folder: Path, texts: Sequence[str], tokenizer: str | None = None) -> "Attention":
         """As `of`, of a checkpoint that is loaded as `kobert predict` does."""
-        located = folder if tokenizer_folder else locate(str(folder))
-        return cls.of(label_of(folder), *load(located, tokenizer_folder), texts)
+        loaded = load(folder, tokenizer)
+        return cls.of(label_of(folder), loaded.model, loaded.tokenizer, texts)
 
     @classmethod
     def of(

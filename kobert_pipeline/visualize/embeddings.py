@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 
-from kobert_pipeline.checkpoint.source import locate
 from kobert_pipeline.errors import UserError, refuse_existing, refuse_unknown
 from kobert_pipeline.files import atomic_write
 from kobert_pipeline.finetune.pooling import encoder_of
@@ -65,15 +64,14 @@ class LabelledTexts:
 
 
 def layer_vectors(
-    folder: Path, texts: Sequence[str], pooling: str = "mean", tokenizer_folder: Path | None = None
+    folder: Path, texts: Sequence[str], pooling: str = "mean", tokenizer: str | None = None
 ) -> tuple[np.ndarray, int]:
     """The vectors of texts in every layer of a checkpoint, (layers + 1, n, H), the embeddings first; and how many texts
     were truncated."""
     refuse_unknown("--pooling", pooling, POOLINGS)
-    located = folder if tokenizer_folder else locate(str(folder))
-    model, tokenizer = load(located, tokenizer_folder)
-    count = encoder_of(model).config.num_hidden_layers + 1
-    embedder = Embedder(model, tokenizer, pooling, range(count))
+    loaded = load(folder, tokenizer)
+    count = encoder_of(loaded.model).config.num_hidden_layers + 1
+    embedder = Embedder(loaded.model, loaded.tokenizer, pooling, range(count))
     vectors = embedder.embed(texts).reshape(len(texts), count, -1)  # (n, L * H) -split-> (n, L, H)
     return vectors.transpose(1, 0, 2), embedder.truncated
 

@@ -206,7 +206,7 @@ def test_a_run_with_a_student(tiny: Any, kobert: Any, tmp_path: Path) -> None:
     assert "no test set was read" in card and "evaluate (test)" not in card
     shared = manifests["features/nsmc"]["counts"]["train_examples_plain"]
     assert 0 < shared < manifests["features/nsmc"]["counts"]["train_examples"]
-    assert f"| of train, tokenized as in plain/ | {shared} |" in card and "was also trained on the tokens" in card
+    assert f"| of train, tokenized without the analyzer | {shared} |" in card and "needs no analyzer" in card
     assert "| unlabelled texts with pseudo-labels (soft labels of its teachers) | 60 |" in card
     again = kobert("run", path, "--run-dir", run_dir, "--json").json
     assert {stage["status"] for stage in again["stages"]} == {"skipped"}

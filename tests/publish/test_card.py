@@ -82,8 +82,11 @@ def test_a_card_without_controls_says_what_is_not_known() -> None:
 
 def test_the_card_says_which_tokens_of_plain_the_model_knows() -> None:
     assert "plain/" not in read(FACTS).text
-    for learned, said in ((False, "was not trained on the tokens"), (True, "was also trained on the tokens")):
-        assert said in read(replace(FACTS, plain=True, plain_agreement=0.8, learned_plain=learned)).text
+    beside = read(replace(FACTS, plain=True, plain_agreement=0.8)).text
+    assert "was not trained on the tokens" in beside and "trust_remote_code=True" in beside.partition("## Results")[0]
+    own = read(replace(FACTS, plain_is_own=True, plain_share=0.3, plain_agreement=0.8)).text
+    assert "needs no analyzer and no code" in own and "30% of the training examples" in own and "80.0%" in own
+    assert own.count("trust_remote_code=True") == 1, "only where the tokenizer with the analyzer is spoken of"
 
 
 def test_data_names_files_licences_and_uses_the_permission_and_what_is_not_stated() -> None:
@@ -282,7 +285,7 @@ def test_weaknesses_versions_choices_and_licences_are_said() -> None:
     assert "| none |  | 88.00 |\n| spaces-removed | 1 | 80.50 |" in text
     assert "(kobert-pipeline 0.1.0, commit abc1234)" in text and "How options were chosen: on dev." in text
     assert "by A. Person & {x} under [cc-by-sa-4.0](https://creativecommons.org/licenses/by-sa/4.0/)" in text
-    assert "under Apache-2.0 (`LICENSE`)" in text
+    assert "under Apache-2.0 (`LICENSE` beside them)" in text
     assert "  author = {A. Person \\& x},\n  year = {2026}," in text
     assert "LICENSE" not in read(replace(FACTS, analyzer="")).text, "a tokenizer of other people"
 

@@ -23,12 +23,14 @@ def run_with(run_dir: Path, *examples: dict[str, Any]) -> Path:
 def test_own_data_gives_the_example_where_its_licence_allows(tmp_path: Path) -> None:
     own = Task.choose("classification")
     run_dir = run_with(tmp_path, LAW)
-    assert card_example(own, "CC BY 4.0", run_dir, "law") == {"text": LAW["text"]}
+    assert card_example(own, "CC BY 4.0", run_dir / "features" / "law") == {"text": LAW["text"]}
     refused = "CC BY-ND 2.0 KR", "CC BY 4.0 / CC BY-ND 2.0 KR", "CC BY-NC 4.0", "own", "research only", NOT_STATED
     for licence in refused:
-        assert card_example(own, licence, run_dir, "law") == {}, licence
-    assert card_example(Task.choose("nsmc"), "CC0-1.0", run_dir, "law") == {"text": "배우들 연기가 정말 좋았다"}
-    assert card_example(own, "CC0-1.0", run_dir, "none") == {}
+        assert card_example(own, licence, run_dir / "features" / "law") == {}, licence
+    assert card_example(Task.choose("nsmc"), "CC0-1.0", run_dir / "features" / "law") == {
+        "text": "배우들 연기가 정말 좋았다"
+    }
+    assert card_example(own, "CC0-1.0", run_dir / "features" / "none") == {}
 
 
 def test_texts_that_should_not_be_shown_are_passed_over(tmp_path: Path) -> None:
@@ -40,7 +42,7 @@ def test_texts_that_should_not_be_shown_are_passed_over(tmp_path: Path) -> None:
         "두 줄인\n글입니다 여기",
     ]
     run_dir = run_with(tmp_path, *({**LAW, "text": text} for text in unfit), LAW)
-    assert card_example(Task.choose("classification"), "CC0-1.0", run_dir, "law") == {"text": LAW["text"]}
+    assert card_example(Task.choose("classification"), "CC0-1.0", run_dir / "features" / "law") == {"text": LAW["text"]}
 
 
 def test_every_tasks_sample_is_in_its_code() -> None:

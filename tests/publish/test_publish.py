@@ -399,7 +399,7 @@ def test_a_folder_that_does_not_load_in_a_fresh_process_is_refused_with_the_reas
     from kobert_pipeline.publish.verify import outputs_in_fresh_process
 
     with pytest.raises(UserError, match=r"does not load in a fresh process: \w+"):
-        outputs_in_fresh_process(tmp_path, KINDS["nsmc"])
+        outputs_in_fresh_process(tmp_path, [tmp_path], KINDS["nsmc"])
 
 
 @pytest.mark.slow
