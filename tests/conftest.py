@@ -206,6 +206,20 @@ def with_onnx(tiny: Tiny, kobert: Callable[..., Result], made_once: Callable[...
 
 
 @pytest.fixture(scope="session")
+def without_kiwi(tiny: Tiny, kobert: Callable[..., Result], made_once: Callable[..., Path]) -> Path:
+    """The tiny run's classifier of reviews, trained with a share of its examples tokenized without Kiwi, and so
+    published with that tokenizer as the folder's own; checked in a fresh process. Read only."""
+
+    def make(place: Path) -> None:
+        run_dir = tiny.copy_before(place / "runs" / "tiny", "features")
+        settings = ("--set", "features.nsmc.plain_share=0.4", "--set", "publish={nsmc: {source: nsmc}}")
+        result = kobert("run", tiny.recipe, "--run-dir", run_dir, *settings, "--redo-changed")
+        assert result.code == 0, result.err
+
+    return made_once("without-kiwi", make) / "runs" / "tiny" / "publish" / "nsmc"
+
+
+@pytest.fixture(scope="session")
 def light(with_onnx: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """{name: a folder with an ONNX file and the tokenizer that needs no analyzer, and all other weights}"""
     folders = {}

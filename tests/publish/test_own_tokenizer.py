@@ -28,78 +28,64 @@ print(json.dumps({"ids": tokenizer(texts)["input_ids"], "scores": scores}))
 """
 
 
-@pytest.fixture(scope="module")
-def published(tiny: Any, kobert: Callable[..., Any], made_once: Callable[..., Path]) -> Path:
-    """The classifier of reviews of the tiny run, trained with a share of examples without Kiwi; published and verified
-    in a fresh process."""
-
-    def make(place: Path) -> None:
-        run_dir = tiny.copy_before(place / "runs" / "tiny", "features")
-        settings = ("--set", "features.nsmc.plain_share=0.4", "--set", "publish={nsmc: {source: nsmc}}")
-        result = kobert("run", tiny.recipe, "--run-dir", run_dir, *settings, "--redo-changed")
-        assert result.code == 0, result.err
-
-    return made_once("own-tokenizer", make) / "runs" / "tiny" / "publish" / "nsmc"
-
-
 def scores_of(rows: list[dict[str, Any]]) -> list[list[float]]:
     return [[row["scores"][name] for name in sorted(row["scores"])] for row in rows]
 
 
-def test_it_loads_without_flag_kiwi_and_package(published: Path) -> None:
+def test_it_loads_without_flag_kiwi_and_package(without_kiwi: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", WITHOUT_KIWI, str(published), json.dumps(TEXTS)], capture_output=True, text=True
+        [sys.executable, "-c", WITHOUT_KIWI, str(without_kiwi), json.dumps(TEXTS)], capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
     alone = json.loads(done.stdout.splitlines()[-1])
-    checkpoint = kobert_pipeline.load(published, backend="torch")
+    checkpoint = kobert_pipeline.load(without_kiwi, backend="torch")
     assert alone["ids"] == checkpoint.tokenizer(TEXTS)["input_ids"]
     theirs = [[row["score"] for row in sorted(rows, key=lambda row: row["label"])] for rows in alone["scores"]]
     np.testing.assert_allclose(theirs, scores_of(checkpoint.predict(TEXTS)), atol=1e-4)
 
 
 @pytest.mark.parametrize("backend", ["torch", "onnx"])
-def test_each_tokenizer_is_that_of_the_run(published: Path, backend: str) -> None:
-    run_dir = published.parents[1]
-    model = run_dir / "finetune" / "nsmc" / published_seed(published) / "model"
+def test_each_tokenizer_is_that_of_the_run(without_kiwi: Path, backend: str) -> None:
+    run_dir = without_kiwi.parents[1]
+    model = run_dir / "finetune" / "nsmc" / published_seed(without_kiwi) / "model"
     for name, folder in {None: "tokenizer/plain", "kiwi": "tokenizer"}.items():
         of_run = kobert_pipeline.load(model, run_dir / folder)
-        loaded = kobert_pipeline.load(published, name, backend)
+        loaded = kobert_pipeline.load(without_kiwi, name, backend)
         assert loaded.tokenizer(TEXTS)["input_ids"] == of_run.tokenizer(TEXTS)["input_ids"]
         np.testing.assert_allclose(scores_of(loaded.predict(TEXTS)), scores_of(of_run.predict(TEXTS)), atol=1e-4)
-    both = [kobert_pipeline.load(published, name, backend).tokenizer(TEXTS)["input_ids"] for name in (None, "kiwi")]
+    both = [kobert_pipeline.load(without_kiwi, name, backend).tokenizer(TEXTS)["input_ids"] for name in (None, "kiwi")]
     assert both[0] != both[1]
 
 
-def published_seed(published: Path) -> str:
-    stages = read_json(published / "training_manifest.json")["stages"]
+def published_seed(without_kiwi: Path) -> str:
+    stages = read_json(without_kiwi / "training_manifest.json")["stages"]
     return next(name.rpartition("/")[2] for name in stages if name.startswith("finetune/nsmc/"))
 
 
-def test_evaluate_gives_the_score_of_the_test(published: Path, corpora: Path, kobert: Callable[..., Any]) -> None:
-    recipe = read_json(published / "training_manifest.json")
-    counts = recipe["stages"][f"finetune/nsmc/{published_seed(published)}"]["counts"]
+def test_evaluate_gives_the_score_of_the_test(without_kiwi: Path, corpora: Path, kobert: Callable[..., Any]) -> None:
+    recipe = read_json(without_kiwi / "training_manifest.json")
+    counts = recipe["stages"][f"finetune/nsmc/{published_seed(without_kiwi)}"]["counts"]
     test = corpora / recipe["recipe"]["features"]["nsmc"]["test"]
     results = [
-        json.loads(kobert("evaluate", published, test, "--backend", "torch", "--json", *more).out)["clean"]["scores"]
+        json.loads(kobert("evaluate", without_kiwi, test, "--backend", "torch", "--json", *more).out)["clean"]["scores"]
         for more in ((), ("--tokenizer", "kiwi"))
     ]
     assert results[0]["accuracy"] == pytest.approx(counts["test"]["accuracy"])
     assert set(results[1]) == {"accuracy"}
 
 
-def test_its_files_and_card(published: Path) -> None:
-    verify(published)
-    assert {path.name for path in published.glob("*.py")} == set()
-    assert {path.name for path in published.iterdir() if path.is_dir()} == {"kiwi", "logs", "onnx"}
-    assert (published / "kiwi" / "LICENSE").is_file()
-    card = (published / "README.md").read_text(encoding="utf-8")
+def test_its_files_and_card(without_kiwi: Path) -> None:
+    verify(without_kiwi)
+    assert {path.name for path in without_kiwi.glob("*.py")} == set()
+    assert {path.name for path in without_kiwi.iterdir() if path.is_dir()} == {"kiwi", "logs", "onnx"}
+    assert (without_kiwi / "kiwi" / "LICENSE").is_file()
+    card = (without_kiwi / "README.md").read_text(encoding="utf-8")
     assert 'pipeline("text-classification", "PATH/TO/THIS/FOLDER")' in card
     assert "40% of the training examples were tokenized so" in card
     assert "--tokenizer kiwi" in card
 
 
-def test_another_name_is_refused(published: Path, kobert: Callable[..., Any]) -> None:
-    complaint = kobert("predict", published, "글", "--tokenizer", "mecab").complaint
+def test_another_name_is_refused(without_kiwi: Path, kobert: Callable[..., Any]) -> None:
+    complaint = kobert("predict", without_kiwi, "글", "--tokenizer", "mecab").complaint
     assert "--tokenizer mecab is no folder" in complaint
     assert "(kiwi)" in complaint
