@@ -88,7 +88,7 @@ def run(
     for weights of fewer bits than training saved. Returns the stage's counts. Raises UserError unless the folder gives
     the same outputs in a fresh process."""
     from kobert_pipeline.publish.export import export, write_sentence_transformers_files
-    from kobert_pipeline.publish.onnx_file import write_onnx
+    from kobert_pipeline.publish.onnx_file import store_in_bfloat16, write_onnx
     from kobert_pipeline.publish.verify import SAMPLES, verify
 
     refuse_missing_libraries(options)
@@ -104,6 +104,8 @@ def run(
         to_int8 = options.onnx in ("auto", "int8") and bool(counts)
         costs = _rounding_costs(options.dtype, to_int8, model, out, rounding_cost)
         card, counts = replace(card, **costs), counts | {name: asdict(cost) for name, cost in costs.items()}
+    if options.dtype == "bfloat16" and "onnx_texts" in counts:  # not before: int8 is made from float32
+        store_in_bfloat16(out)
     with atomic_write(out / "README.md") as part:
         part.write_text(model_card(card), encoding="utf-8")
     write_json(out / "training_manifest.json", history)

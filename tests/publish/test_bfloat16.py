@@ -1,5 +1,12 @@
 """Weights published in bfloat16 are half as large, and load and compute in float32."""
 
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -7,6 +14,8 @@ from transformers import AutoModelForSequenceClassification
 
 from kobert_pipeline.files import read_json
 from kobert_pipeline.inference.checkpoint import Checkpoint
+from kobert_pipeline.publish.onnx_file import store_in_bfloat16, write_onnx
+from kobert_pipeline.publish.verify import SAMPLES
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +54,32 @@ def test_it_loads_and_computes_in_float32_here_and_in_transformers(published) ->
     assert {output.dtype for output in outputs} == {torch.float32}
     for output in outputs[1:]:
         torch.testing.assert_close(output, outputs[0])
+
+
+@pytest.mark.parametrize("external", [False, True])
+def test_its_onnx_file_is_half_as_large_and_computes_the_same(external: bool, published: Any, tmp_path: Path) -> None:
+    _, folder = published
+    path = tmp_path / "onnx" / "model.onnx"
+    copy = Path(shutil.copytree(folder / "mood", tmp_path, dirs_exist_ok=True))
+    write_onnx(copy, "AutoModelForSequenceClassification", SAMPLES)
+    if external:
+        onnx.save(onnx.load(path), path, save_as_external_data=True, location="model.onnx.data")
+    ids = np.array([[2, 9, 30, 41, 3]])
+    before = outputs_of(path, ids)
+    size = sum(file.stat().st_size for file in path.parent.glob("model.onnx*"))
+    store_in_bfloat16(copy)
+    assert sum(file.stat().st_size for file in path.parent.glob("model.onnx*")) < 0.7 * size
+    assert (path.parent / "model.onnx.data").is_file() == external
+    for now, then in zip(outputs_of(path, ids), before, strict=True):
+        assert np.array_equal(now, then)
+    if not external:
+        assert path.stat().st_size == (folder / "mood" / "onnx" / "model.onnx").stat().st_size, "publish does so too"
+
+
+def outputs_of(path: Path, ids: np.ndarray) -> list[np.ndarray]:
+    session = onnxruntime.InferenceSession(str(path))
+    values = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
+    return session.run(None, {node.name: values[node.name] for node in session.get_inputs()})
 
 
 def test_the_card_says_what_rounding_costs(published) -> None:
