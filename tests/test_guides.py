@@ -159,7 +159,7 @@ def test_the_recipe_with_an_existing_checkpoint_is_valid(folder: str, workdir, k
     recipe = block("yaml", "klue/bert-base", own_data(folder))
     (workdir / "topics.yaml").write_text(recipe, encoding="utf-8")
     report = kobert("check", "topics.yaml").out
-    assert "topics.yaml: valid, 6 jobs: checkpoint, features topic, finetune topic/1" in report
+    assert "topics.yaml: valid, 7 jobs: checkpoint, features topic, finetune topic/1" in report
     assert "warning" not in report
 
 

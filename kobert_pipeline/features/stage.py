@@ -44,10 +44,9 @@ def run(
         counts |= {"train_examples_synthetic": made["train"], "synthetic_made": sum(made.values())}
         if made["dev"]:
             counts["dev_examples_synthetic"] = made["dev"]
-    loaded, own = (
-        add_tokens(load_tokenizer(folder), options.task.added_tokens)
-        for folder in (tokenizer, own_tokenizer(tokenizer, options.plain_share))
-    )
+    folders = dict.fromkeys((tokenizer, own_tokenizer(tokenizer, options.plain_share)))
+    tokenizers = [add_tokens(load_tokenizer(folder), options.task.added_tokens) for folder in folders]
+    loaded, own = tokenizers[0], tokenizers[-1]
     for name, examples in splits.items():
         parts = [(examples, own)]
         if name == "train" and options.plain_share:

@@ -15,7 +15,6 @@ from pydantic import Field, model_validator
 
 from kobert_pipeline.config.options import Options
 from kobert_pipeline.distributed import is_main_process
-from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.predicted import Predicted
 from kobert_pipeline.features.task import Task
@@ -26,11 +25,15 @@ from kobert_pipeline.tokenizer.loading import vocabulary_in
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
-WEIGHTS, SETTINGS = "ngram_weights.npy", "ngrams.json"
-WRITES = (WEIGHTS, SETTINGS, PREDICTIONS)
+VERSION = 4
+"""4: only the n-grams that have a weight are stored; the record names the features."""
+WEIGHTS, COLUMNS, SETTINGS = "ngram_weights.npy", "ngram_columns.npy", "ngrams.json"
+WRITES = (WEIGHTS, COLUMNS, SETTINGS, PREDICTIONS)
 """Every file of a folder with such a classifier."""
 HASHES = 2**22
 """N-grams are counted by their hash value modulo this."""
+DRAW_SEED = 1
+"""Random seed of the choice of texts, where there are too many."""
 BLOCK = 10_000
 """Texts whose n-grams are in memory at once when classes are predicted."""
 
@@ -50,6 +53,10 @@ class Ngrams(Options):
     c: float = Field(0.3, gt=0)
     """Inverse strength of the L2 penalty (scikit-learn's C): lower values fit the training set less closely."""
 
+    max_tokens: int | None = Field(None, gt=0, exclude_if=lambda value: value is None)
+    """Tokens of the training texts that are read at most, drawn at random; null: all. Memory grows with them, by about
+    150 bytes for each."""
+
     @model_validator(mode="after")
     def _order(self) -> "Ngrams":
         if self.min_n > self.max_n:
@@ -59,10 +66,11 @@ class Ngrams(Options):
 
 @dataclass(frozen=True)
 class NgramClassifier:
-    """`weights` (binary problems, HASHES) and `intercepts` (binary problems,): one problem for two classes, else one
-    for each class against all others."""
+    """`columns` (N,), the hash values of the n-grams that have a weight, in order; `weights` (binary problems, N) and
+    `intercepts` (binary problems,): one problem for two classes, else one for each class against all others."""
 
     options: Ngrams
+    columns: np.ndarray
     weights: np.ndarray
     intercepts: np.ndarray
 
@@ -78,6 +86,10 @@ class NgramClassifier:
         weights, intercepts = [], []
         for positive in [1] if classes == 2 else range(classes):
             own = labels == positive
+            if own.all() or not own.any():  # nothing to tell apart, as for a label that no example has
+                weights.append(np.zeros(HASHES))
+                intercepts.append(np.log(own.sum() + 0.5) - np.log((~own).sum() + 0.5))
+                continue
             ratios = np.where(frequent, log_count_ratios(counts, own), 0)
             # the dual problem has a variable per text, the primal one a variable per n-gram: far more
             model = LogisticRegression(C=options.c, solver="liblinear", dual=True, max_iter=1000, random_state=seed)
@@ -85,12 +97,15 @@ class NgramClassifier:
             # with the ratios multiplied in, so that predictions need the plain counts only
             weights.append(model.coef_[0] * ratios)
             intercepts.append(model.intercept_[0])
-        return cls(options, np.array(weights, np.float32), np.array(intercepts, np.float32))
+        used = np.flatnonzero(np.any(weights, 0)).astype(np.int32)
+        return cls(options, used, np.array(weights, np.float32)[:, used], np.array(intercepts, np.float32))
 
     def probabilities(self, texts: list[str]) -> np.ndarray:
         """The probability of each class for each text, (n, classes) float32."""
         blocks = (texts[start : start + BLOCK] for start in range(0, len(texts), BLOCK))
-        scores = np.concatenate([counted(self.options, block) @ self.weights.T for block in blocks])
+        dense = np.zeros((len(self.weights), HASHES), np.float32)
+        dense[:, self.columns] = self.weights
+        scores = np.concatenate([counted(self.options, block) @ dense.T for block in blocks])
         positive = 1 / (1 + np.exp(-(scores + self.intercepts)))
         if positive.shape[1] == 1:
             return np.concatenate([1 - positive, positive], 1)
@@ -99,6 +114,7 @@ class NgramClassifier:
     def save(self, folder: Path) -> None:
         """Write the classifier to `folder`."""
         write_array(folder / WEIGHTS, self.weights)
+        write_array(folder / COLUMNS, self.columns)
         write_json(folder / SETTINGS, {"options": self.options.dump(), "intercepts": self.intercepts.tolist()})
 
     @classmethod
@@ -106,7 +122,8 @@ class NgramClassifier:
         """The classifier that `save` wrote."""
         saved = read_json(folder / SETTINGS)
         intercepts = np.array(saved["intercepts"], np.float32)
-        return cls(Ngrams(**saved["options"]), np.load(folder / WEIGHTS, mmap_mode="r"), intercepts)
+        columns, weights = np.load(folder / COLUMNS), np.load(folder / WEIGHTS)
+        return cls(Ngrams(**saved["options"]), columns, weights, intercepts)
 
 
 def run(options: Ngrams, test: bool, seed: int, features: Path, tokenizer: Path, out: Path) -> dict[str, Any]:
@@ -118,14 +135,12 @@ def run(options: Ngrams, test: bool, seed: int, features: Path, tokenizer: Path,
     backend, _ = vocabulary_in(tokenizer)
     train = Features.load(features / "train")
     classes = task.config()["num_labels"]
-    for label, name in task.config()["id2label"].items():
-        if label not in train.arrays["labels"]:
-            raise UserError(
-                f"finetune: no training example has the label '{name}', so n-grams cannot learn it; add some"
-            )
-    classifier = NgramClassifier.fit(options, texts_of(train, backend), train.arrays["labels"], classes, seed)
+    rows = drawn_rows(train, options.max_tokens)
+    texts, labels = np.array(list(texts_of(train, backend)), object)[rows], train.arrays["labels"][rows]
+    classifier = NgramClassifier.fit(options, texts.tolist(), labels, classes, seed)
     classifier.save(out)
-    counts: dict[str, Any] = {"ngrams": int(np.count_nonzero(classifier.weights.any(0)))}
+    counts: dict[str, Any] = {"ngrams": len(classifier.columns)}
+    counts |= {"train_examples_read": len(rows)} if len(rows) < len(train) else {}
     for split in ("dev", "test") if test else ("dev",):
         if not (features / split).is_dir():
             continue
@@ -137,6 +152,15 @@ def run(options: Ngrams, test: bool, seed: int, features: Path, tokenizer: Path,
         if split == "test" or not (features / "test").is_dir():
             counts |= split_details(predicted, split)
     return counts
+
+
+def drawn_rows(train: Features, max_tokens: int | None) -> np.ndarray:
+    """The numbers of training texts, drawn at random, that have `max_tokens` tokens together; all where it is None."""
+    lengths = np.diff(train.arrays["windows"])
+    if max_tokens is None or lengths.sum() <= max_tokens:
+        return np.arange(len(train))
+    order = np.random.default_rng(DRAW_SEED).permutation(len(train))
+    return np.sort(order[: max(1, int(np.searchsorted(lengths[order].cumsum(), max_tokens, side="right")))])
 
 
 def texts_of(features: Features, tokenizer: Any) -> Iterator[str]:

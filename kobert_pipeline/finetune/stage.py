@@ -58,6 +58,9 @@ class FinetuneOptions(Options):
     ngrams: Ngrams | None = Field(None, exclude_if=lambda value: value is None)
     """Train a linear classifier over character n-grams instead, as a baseline or a teacher (`{}`: with its defaults);
     null: train the encoder. It cannot be published."""
+    baseline: Literal["ngrams", "none"] = Field("ngrams", exclude_if=lambda value: value == "ngrams")
+    """`ngrams`: where single texts get a label, also train a linear classifier over n-grams on the same features, in
+    the fine-tuning `FEATURES-ngrams`, so that its scores stand beside the encoder's; `none`: do not."""
     class_weights: ClassWeights | None = Field(None, exclude_if=lambda value: value is None)
     """Weights of the labels in the loss, for labels of texts, pairs and tokens: `balanced` lets each label count the
     same, however rare, and {LABEL: WEIGHT} gives those of some, the others 1; null: every example counts the same."""

@@ -29,6 +29,10 @@ from kobert_pipeline.pretrain.architecture import Architecture
 from kobert_pipeline.publish.licences import file_row, refusal
 from kobert_pipeline.training.trackers import Tracker
 
+BASELINE = "ngrams"
+BASELINE_NGRAMS = {"unit": "jamo", "min_n": 2, "max_n": 9, "c": 0.05, "max_tokens": 5_000_000}
+"""The classifier over n-grams beside an encoder, the best of those tried on NSMC's dev split
+(docs/results/tries.md)."""
 PLAIN_NAME = re.compile(r"\w[\w.+-]{0,79}")
 """Allowed names of features, fine-tunings and checkpoints: they become folders of a run, so a name must neither lead
 out of the run's folder nor be hidden."""
@@ -127,6 +131,21 @@ class Recipe(Options):
     def continues(self) -> bool:
         """Whether an existing checkpoint is pretrained further."""
         return self.checkpoint is not None and self.corpus is not None
+
+    @model_validator(mode="after")
+    def _add_baselines(self) -> "Recipe":
+        """Add a classifier over n-grams for each set of labelled single texts that has none."""
+        used = {(tuned.features or name): tuned for name, tuned in self.finetune.items()}
+        have = {tuned.features or name for name, tuned in self.finetune.items() if tuned.ngrams}
+        for features in used:
+            on_them = [tuned for name, tuned in self.finetune.items() if (tuned.features or name) == features]
+            name = f"{features}-{BASELINE}"
+            wanted = all(tuned.baseline == BASELINE for tuned in on_them) and features not in have
+            if wanted and features in self.features and labels_single_texts(self.features[features].task):
+                test = any(tuned.test for tuned in on_them)
+                options = {"features": features, BASELINE: BASELINE_NGRAMS, "test": test}
+                self.finetune.setdefault(name, finetune_stage.FinetuneOptions.model_validate(options))
+        return self
 
     @model_validator(mode="after")
     def _sections_fit_together(self) -> "Recipe":
@@ -278,11 +297,12 @@ class Recipe(Options):
         return rows + [file_row(name, licence, "choose options") for name, licence in published.consulted.items()]
 
     def controls(self, published: publish_stage.PublishOptions) -> Iterator[str]:
-        """Names of the fine-tunings from scratch on the features of a published model: the baselines that show what
-        pretraining contributes."""
+        """Names of the fine-tunings from scratch, and over n-grams, on the features of a published model: the baselines
+        that show what pretraining, and the network, contribute."""
         features = self.features_of(published)
         for name, tuned in self.finetune.items():
-            is_baseline = tuned.init == "scratch" and tuned.encoder == "tuned" and name != published.source
+            is_baseline = tuned.ngrams or (tuned.init == "scratch" and tuned.encoder == "tuned")
+            is_baseline = is_baseline and name != published.source
             # `is`: sections with equal options still have different folders
             if is_baseline and self.features[tuned.features or name] is features:
                 yield name

@@ -250,10 +250,10 @@ def ngram_jobs(
     stage, tokenizer = origin(recipe).tokenizer
     features = options.features or name
     # `test` only where it is not the default, so that runs from before it existed stay valid
-    recorded = {"ngrams": given.dump()} | ({} if options.test else {"test": False})
+    recorded = {"ngrams": given.dump(), "features": features} | ({} if options.test else {"test": False})
     for seed in options.seeds:
         yield Job(
-            "finetune", run.run_dir / "finetune" / name / str(seed), finetune_stage.VERSION,
+            "finetune", run.run_dir / "finetune" / name / str(seed), ngrams.VERSION,
             {**recorded, "seed": seed}, name=f"{name}/{seed}", writes=ngrams.WRITES,
             inputs={"features": run.run_dir / "features" / features, stage: run.run_dir / stage},
             # it takes seconds, so nothing is trained before the test set may be read

@@ -48,6 +48,8 @@ class Results:
     """Those of the published seed."""
     ablation_as_stored: bool = False
     """Whether those were measured with the weights as they are stored, not as they were trained."""
+    baselines: dict[str, Scores] = field(default_factory=dict)
+    """Scores of classifiers over n-grams on the same data, by fine-tuning, the best on dev first."""
 
     @property
     def title(self) -> str:

@@ -47,6 +47,8 @@ def scores_by_start(results: Results) -> Iterator[tuple[str, Scores]]:
     with_priors = ", network and priors" if results.ablation else ""
     for name, scores in results.controls.items():
         yield f"from scratch ({code(name)}){with_priors}", scores
+    for name, scores in results.baselines.items():
+        yield f"no network: linear over n-grams ({code(name)})", scores
 
 
 def sampling_errors(results: Results) -> list[str]:

@@ -63,7 +63,9 @@ def likely_cause(backend: Tokenizer) -> str:
     vocabulary = backend.get_vocab()
     with_mark = sum(token.startswith(WORD_MARK) for token in vocabulary)
     with_hangul = sum(HANGUL.search(token) is not None for token in vocabulary)
-    if type(backend.model).__name__ == "WordPiece" and with_mark > FEW * len(vocabulary):
+    with_prefix = sum(token.startswith("##") for token in vocabulary)  # as a vocabulary of WordPiece itself has
+    is_foreign = with_mark > FEW * len(vocabulary) >= with_prefix
+    if type(backend.model).__name__ == "WordPiece" and is_foreign:
         return (
             f"its vocab.txt is a SentencePiece vocabulary (tokens begin with {WORD_MARK}), which WordPiece cannot "
             "read; give a checkpoint with its SentencePiece model (spiece.model, tokenizer.model) or a tokenizer.json "

@@ -188,7 +188,11 @@ def gridded(tiny: Any, tmp_path_factory: pytest.TempPathFactory, kobert: Callabl
     place = tmp_path_factory.mktemp("gridded")
     content = yaml.safe_load(tiny.recipe.read_text(encoding="utf-8"))
     content["finetune"] = {
-        "nsmc": {"seeds": [7, 8], "plan": {"learning_rate": [1e-4, 5e-3], "epochs": 1, "checkpoint_every": 3}}
+        "nsmc": {
+            "seeds": [7, 8],
+            "baseline": "none",
+            "plan": {"learning_rate": [1e-4, 5e-3], "epochs": 1, "checkpoint_every": 3},
+        }
     }
     content["publish"] = {"nsmc": {"source": "nsmc", "onnx": False}}
     path = place / "tiny.yaml"

@@ -20,7 +20,7 @@ from kobert_pipeline.pipeline.stages import plan as pipeline_plan
 def test_the_model_is_that_of_the_same_seed_or_of_the_first(tiny: Any, tmp_path: Path) -> None:
     recipe = yaml.safe_load(tiny.recipe.read_text(encoding="utf-8"))
     recipe["finetune"] = {
-        "nsmc": {"seeds": [4, 2]},
+        "nsmc": {"seeds": [4, 2], "baseline": "none"},
         "again": {"features": "nsmc", "init": "nsmc", "seeds": [2, 3], "plan": {"learning_rate": [1e-4, 2e-4]}},
         "korquad": {"init": "again", "seeds": [3]},
     }

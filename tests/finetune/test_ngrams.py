@@ -1,8 +1,8 @@
 """The classifier over character n-grams, against scikit-learn's own steps on counted n-grams."""
 
-import shutil
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 from unicodedata import normalize
 
 import numpy as np
@@ -10,9 +10,9 @@ import pytest
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 
-from kobert_pipeline.errors import UserError
-from kobert_pipeline.features.format import Features
-from kobert_pipeline.finetune.ngrams import BLOCK, NgramClassifier, Ngrams, counted, run, texts_of
+from kobert_pipeline.features.format import Features, features_of_ids
+from kobert_pipeline.finetune.ngrams import BLOCK, NgramClassifier, Ngrams, counted, drawn_rows, texts_of
+from kobert_pipeline.pipeline.recipe import Recipe
 from kobert_pipeline.tokenizer.loading import vocabulary_in
 
 TEXTS = ["재미있다", "재미없다", "정말 재미있다", "재미없다 정말", "좋다", "싫다", "너무 좋다", "너무 싫다"]
@@ -64,12 +64,61 @@ def test_a_saved_classifier_is_the_same_and_texts_are_classified_in_blocks(tmp_p
     np.testing.assert_allclose(found, np.resize(classifier.probabilities(TEXTS), found.shape), atol=1e-6)
 
 
-def test_a_label_without_training_examples_is_refused(prepared: Path, tmp_path: Path) -> None:
-    folder = shutil.copytree(prepared / "nsmc", tmp_path / "nsmc")
-    labels = np.load(folder / "train" / "labels.npy")
-    np.save(folder / "train" / "labels.npy", np.ones_like(labels))
-    with pytest.raises(UserError, match="no training example has the label 'negative', so n-grams cannot learn it"):
-        run(Ngrams(), False, 1, folder, prepared.parent / "tokenizer", tmp_path)
+def test_a_label_without_training_examples_is_never_predicted() -> None:
+    classifier = NgramClassifier.fit(Ngrams(), TEXTS, LABELS, 3, seed=1)
+    found = classifier.probabilities(UNSEEN)
+    assert found[:, 2].max() < 0.1 and set(found.argmax(1)) <= {0, 1}
+    only = NgramClassifier.fit(Ngrams(), TEXTS, np.ones(len(TEXTS), int), 2, seed=1)
+    assert only.probabilities(UNSEEN)[:, 1].min() > 0.9
+
+
+@pytest.mark.parametrize(("limit", "read"), [(None, 40), (10_000, 40), (100, 20), (7, 1), (1, 1)])
+def test_texts_are_drawn_up_to_a_number_of_tokens(limit: int | None, read: int) -> None:
+    train = features_of_ids([[2, 9, 9, 9, 3]] * 40)
+    rows = drawn_rows(train, limit)
+    assert len(rows) == len(set(rows.tolist())) == read and rows.tolist() == sorted(rows.tolist())
+
+
+RECIPE: dict[str, Any] = {
+    "corpus": {"sources": [{"name": "text", "path": "documents"}]},
+    "features": {
+        "nsmc": {"task": "nsmc", "train": "reviews_train.txt"},
+        "pairs": {"task": "pair", "train": "pairs.tsv"},
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("finetune", "expected"),
+    [
+        ({"nsmc": {}}, ["nsmc-ngrams"]),
+        ({"one": {"features": "nsmc"}, "two": {"features": "nsmc", "init": "scratch"}}, ["nsmc-ngrams"]),
+        ({"nsmc": {"baseline": "none"}}, []),
+        ({"nsmc": {}, "linear": {"features": "nsmc", "ngrams": {}}}, []),
+        ({"pairs": {}}, []),
+    ],
+)
+def test_labels_of_single_texts_get_a_baseline(finetune: dict[str, Any], expected: list[str]) -> None:
+    recipe = Recipe.model_validate(RECIPE | {"finetune": finetune})
+    assert [name for name in recipe.finetune if name not in finetune] == expected
+    again = Recipe.model_validate(recipe.dump())
+    assert again == recipe, "a recipe in a training manifest is that of its run"
+
+
+@pytest.mark.usefixtures("published_here")
+def test_a_baseline_stands_beside_the_encoder(tiny: Any, kobert: Any, tmp_path: Path) -> None:
+    run_dir = tiny.copy_before(tmp_path / "runs" / "tiny", "publish")
+    settings = ("--set", "finetune.nsmc.baseline=ngrams", "--set", "publish={nsmc: {source: nsmc, onnx: false}}")
+    result = kobert("run", tiny.recipe, "--run-dir", run_dir, *settings, "--redo-changed")
+    assert result.code == 0, result.err
+    counts = tiny.manifests(run_dir)["finetune/nsmc-ngrams/1"]["counts"]
+    accuracy = f"{counts['test']['accuracy']:.2f}"
+    assert f"test accuracy {accuracy}" in result.out
+    card = (run_dir / "publish" / "nsmc" / "README.md").read_text(encoding="utf-8")
+    assert f"| no network: linear over n-grams (`nsmc-ngrams`) | accuracy | {accuracy} |" in card
+    rows = {row["finetune"]: row for row in kobert("compare", run_dir, "--json").json["runs"]}
+    assert rows["nsmc-ngrams"]["scores"]["accuracy"]["mean"] == pytest.approx(float(accuracy))
+    assert rows["nsmc-ngrams"]["examples"] == rows["nsmc"]["examples"]
 
 
 def test_texts_are_what_the_tokens_spell(prepared: Path, pretrained: Path) -> None:

@@ -40,6 +40,9 @@ LABELS = {
     "nli": ["entailment", "neutral", "contradiction"],
     "classification": ["글", "말", "소리"],
     "sts": [0.5, 4, 2.5],
+    "regression": [0.5, 4, 2.5],
+    "multilabel": [["글"], ["말", "글"], ["소리"]],
+    "re": ["no_relation", "per:alternate_names"],
 }
 
 
@@ -83,6 +86,8 @@ def content(name: str, texts: list[str], others: list[str]) -> tuple[str, str]:
                 "sentence2": other,
                 {"nli": "gold_label", "sts": "score"}.get(name, "label"): row["label"],
             }
+        elif name == "re":
+            row = {"sentence": f"[SUBJ]갑[/SUBJ] [OBJ]을[/OBJ] {text}", "label": row["label"]}
         elif name == "acceptability":
             row = {"sentence": text, "label": i % 2}
         elif name == "choice":
@@ -151,6 +156,8 @@ def prediction_of(task: Task, row: dict[str, Any]) -> Any:
         return [[one["start"], one["end"], one["label"]] for one in row["entities"]]
     if "choice" in row:
         return row["number"]
+    if "labels" in row:
+        return [task.config()["label2id"][label] for label in row["labels"]]
     return row["score"] if "score" in row else list(task.config()["label2id"]).index(row["label"])
 
 
@@ -186,7 +193,7 @@ def test_every_way_gives_the_same_answers(
     published = kobert.load(folder / "published").predict(given, question)
     assert published == kobert.load(folder / "tuned" / "model", base / "tokenizer").predict(given, question)
     assert [prediction_of(checkpoint.task, row) for row in published] == (
-        [round(one, 4) for one in expected] if name == "sts" else expected
+        [round(one, 4) for one in expected] if name in ("sts", "regression") else expected
     )
     if name in ("mrc", "span"):
         assert "" in expected and "null_score" in published[0]
