@@ -93,3 +93,15 @@ def dropped_documents(counts: dict[str, Any]) -> str:
     dropped = {name.removeprefix(prefix): count for name, count in counts.items() if name.startswith(prefix)}
     reasons = ", ".join(f"{count:,} {reason.replace('_', ' ')}" for reason, count in sorted(dropped.items()))
     return f" (dropped: {reasons})" if reasons else ""
+
+
+def new_head_text(counts: dict[str, Any]) -> str:
+    """Which head a pretraining had to learn anew, by its counts: `MLM head learned anew: loss 9.97 before the first
+    step, a uniform guess has 10.37`; "" for none."""
+    head = counts.get("new_head")
+    if not head:
+        return ""
+    return (
+        f"{head['heads']} learned anew: loss {head['loss']:.2f} before the first step, a uniform guess has "
+        f"{head['uniform_loss']:.2f}"
+    )

@@ -31,7 +31,7 @@ ROOMS = {
     "features":   f"{GROUND} morphemes tables corpus tokenizer questions",
     "training":   f"{GROUND}",
     "checkpoint": f"{GROUND} morphemes tokenizer training",
-    "pretrain":   f"{GROUND} morphemes tokenizer shards training",
+    "pretrain":   f"{GROUND} morphemes tokenizer shards training checkpoint",
     "finetune":   f"{GROUND} tokenizer shards questions features training",
     "publish":    f"{GROUND} morphemes tokenizer shards questions features training checkpoint finetune",
     "runs":       f"{GROUND} features.metrics",

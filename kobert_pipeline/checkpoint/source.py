@@ -21,7 +21,7 @@ from kobert_pipeline.training.weight_files import (
     weight_files,
 )
 
-CONFIG = "config.json"
+CONFIG, CARD = "config.json", "README.md"
 TOKENIZER_CONFIG = "tokenizer_config.json"
 VOCABULARIES = (
     "morphemes.json", "tokenizer.json", "vocab.txt", "vocab.json", "spiece.model", "sentencepiece.bpe.model",
@@ -37,11 +37,32 @@ HUB_NAME = re.compile(r"([\w.-]+/[\w.-]+)(?:@([\w./-]+))?")
 """OWNER/NAME, with an optional @REVISION: a commit, a branch or a tag."""
 
 
-def locate(name: str, weights: str = WEIGHTS, tokenizer: str | None = None) -> Path:
+def locate(name: str, weights: str | None = WEIGHTS, tokenizer: str | None = None) -> Path:
     """The folder of the checkpoint `name`: its `local_folder`, or where the Hub's files are kept on this machine, after
-    fetching those that are missing. `weights` may name an ONNX file, and `tokenizer` a further tokenizer of the
-    checkpoint. Raises UserError where there is no such folder or repository."""
+    fetching those that are missing. `weights` may name an ONNX file, or be None for all but weights, and `tokenizer` a
+    further tokenizer of the checkpoint. Raises UserError where there is no such folder or repository."""
     return local_folder(name) or fetch(*parse_hub_name(name), weights, tokenizer)
+
+
+def small_files(name: str) -> Path | None:
+    """The folder of all but the weights of a checkpoint. Of one on the Hub they are fetched if they never were; None
+    where they are not to be had."""
+    if folder := local_folder(name):
+        return folder
+    try:
+        cached = cached_file(name, CONFIG)
+        return cached.parent if cached else locate(name, weights=None)
+    except UserError:
+        return None
+
+
+def cached_file(name: str, file: str) -> Path | None:
+    """A file of the checkpoint `name` on the Hub that was fetched before. Raises UserError as `parse_hub_name` does."""
+    from huggingface_hub import try_to_load_from_cache
+
+    repo, revision = parse_hub_name(name)
+    path = try_to_load_from_cache(repo, file, revision=revision)
+    return Path(path) if isinstance(path, str) else None
 
 
 def local_folder(name: str) -> Path | None:
@@ -75,17 +96,18 @@ def parse_hub_name(name: str) -> tuple[str, str | None]:
     )
 
 
-def fetch(repo: str, revision: str | None, weights: str = WEIGHTS, tokenizer: str | None = None) -> Path:
-    """The folder of a repository's files, named by its commit. What was fetched once is not fetched again, so a pinned
-    revision needs no network. Raises UserError where the Hub does not give it."""
+def fetch(repo: str, revision: str | None, weights: str | None = WEIGHTS, tokenizer: str | None = None) -> Path:
+    """The folder of a repository's files, named by its commit; without weights if those are None. What was fetched once
+    is not fetched again, so a pinned revision needs no network. Raises UserError where the Hub does not give it."""
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HTTPError  # type: ignore[attr-defined]
 
-    small = [CONFIG, "training_manifest.json", *TOKENIZER_FILES]
+    small = [CONFIG, CARD, "training_manifest.json", *TOKENIZER_FILES]
     small += [f"{tokenizer}/{name}" for name in TOKENIZER_FILES] if tokenizer else []
     try:
         folder = Path(snapshot_download(repo, revision=revision, allow_patterns=small))
-        _fetch_weights(repo, folder, FILES if weights == WEIGHTS else (weights,))
+        if weights:
+            _fetch_weights(repo, folder, FILES if weights == WEIGHTS else (weights,))
     except (HTTPError, OSError, ValueError, RuntimeError) as error:
         reason = " ".join(str(error).split())[:200] or type(error).__name__
         at = f" at revision {revision}" if revision else ""
@@ -148,10 +170,15 @@ def analyzer_of(tokenizer: Path) -> dict[str, str]:
 
 
 def stated_licence(name: str) -> str | None:
-    """The licence that the card in a checkpoint's folder states; None for a checkpoint on the Hub, which is not fetched
-    for that, and where the card states none."""
+    """The licence that the card of a checkpoint states, its own name for it where the Hub has none; None for one on the
+    Hub that was not fetched yet, and where the card states none."""
     folder = local_folder(name)
-    return stated(folder, "license") if folder else None
+    if folder is None:
+        with suppress(UserError):  # what is neither a folder nor a name on the Hub is refused elsewhere
+            card = cached_file(name, CARD)
+            folder = card.parent if card else None
+    licence = stated(folder, "license") if folder else None
+    return stated(folder, "license_name") if folder and licence == "other" else licence
 
 
 def stated(folder: Path, key: str) -> str | None:
@@ -161,7 +188,7 @@ def stated(folder: Path, key: str) -> str | None:
     from huggingface_hub import metadata_load
 
     with suppress(OSError, ValueError, yaml.YAMLError):  # the card may be anybody's
-        found = (metadata_load(folder / "README.md") or {}).get(key)
+        found = (metadata_load(folder / CARD) or {}).get(key)
         return found if isinstance(found, str) else None
     return None
 

@@ -95,7 +95,7 @@ def print_bundle(result: dict[str, Any]) -> None:
     if result["left_out"]:
         print(f"not finished, so not in it: {', '.join(result['left_out'])}")
     for path in result["files_to_copy"]:
-        print(f"also to be copied, into the data folder of the other machine: {path}")
+        print(f"also to be copied, to where pretrain.base names it on the other machine: {path}")
 
 
 def unbundle(folder: Bundle, run_dir: RunDir = None, as_json: AsJson = False) -> None:
@@ -179,5 +179,5 @@ def readme(about: dict[str, str], jobs: list["Job"], source_files: list[Path]) -
     # a bundle of trained models is on its way back, where what is left of the recipe runs
     steps = ("run",) if set(stages) & {*TRAINING, "publish"} else TRAINING
     next_step = "\n    ".join(f"kobert {step} runs/{about['name']}/{about['name']}.yaml" for step in steps)
-    lines = [f"Also copy {path.name} into the data folder (data_dir) there.\n" for path in source_files]
+    lines = [f"Also copy {path.name} to where pretrain.base names it there.\n" for path in source_files]
     return "\n".join([README_TEXT.format(**about, stages=", ".join(stages), next_step=next_step), *lines])

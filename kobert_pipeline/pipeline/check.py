@@ -5,6 +5,7 @@ from typing import Any
 from kobert_pipeline.errors import UserError, UserErrors
 from kobert_pipeline.pipeline.disk_space import refuse_full_disk
 from kobert_pipeline.pipeline.recipe import Recipe
+from kobert_pipeline.pretrain.base_config import new_head_of
 from kobert_pipeline.pretrain.memory import MemoryModel
 from kobert_pipeline.publish.licences import without_known_licence
 from kobert_pipeline.runs.runner import Job
@@ -53,7 +54,9 @@ def problems(recipe: Recipe, planned: list[Job]) -> tuple[list[str], list[str], 
 
 def warnings_of(recipe: Recipe) -> list[str]:
     """What does not stop a run, but should be known before it."""
-    return [*unknown_licences(recipe), *not_decontaminated(recipe), *missing_instructions(recipe)]
+    warnings = [*unknown_licences(recipe), *not_decontaminated(recipe), *missing_instructions(recipe)]
+    start = recipe.checkpoint if recipe.continues else recipe.pretrain.base
+    return [*filter(None, [start and new_head_of(start, recipe.pretrain.objective.head)]), *warnings]
 
 
 def unknown_licences(recipe: Recipe) -> list[str]:

@@ -144,7 +144,7 @@ def _measure(
     plan, (vocabulary, special) = adapt_to_device(options.plan), vocabulary_in(tokenizer)
     train_shards, held_out = (Shards.open(run.folder("shards"), split, special) for split in ("train", "held_out"))
     checkpoint, parts = checkpoint_to_continue(recipe, run), options.parts()
-    options, model, _ = initial_model(options, train_shards, vocabulary, tokenizer, run.data, checkpoint)
+    options, model, _ = initial_model(options, train_shards, vocabulary, tokenizer, checkpoint)
     module = LossModule(model, options.objective, options.architecture, plan.fp32_residual_connection).to(device())
     planning = time.monotonic()
     schedule = PhaseSchedule(train_shards, parts, vocabulary.get_vocab_size(), plan.seed)

@@ -19,6 +19,7 @@ from kobert_pipeline.files import digest, read_json
 from kobert_pipeline.pipeline.card_from_dev import with_dev
 from kobert_pipeline.pipeline.recipe import SECTIONS_FROM_TEXT, Recipe
 from kobert_pipeline.pipeline.run import origin
+from kobert_pipeline.progress import new_head_text
 from kobert_pipeline.publish.card_facts import CardFacts, Results
 from kobert_pipeline.publish.costs import costs
 from kobert_pipeline.publish.licences import without_known_licence
@@ -128,7 +129,7 @@ def card_facts(
         **trained_with(trained),
         **analyzer,
         base=strip_local_paths(recipe.checkpoint, data_dir),
-        base_model=manifests.get("checkpoint", {}).get("counts", {}).get("base_model"),
+        base_model=manifests.get("checkpoint", manifests.get("pretrain", {})).get("counts", {}).get("base_model"),
         plain_agreement=manifests.get("tokenizer", {}).get("counts", {}).get("agreement_with_plain"),
         gives_vectors=not task.inputs if task else auto_class != "AutoModelForCausalLM",
         costs=costs(manifests | related),
@@ -294,6 +295,8 @@ def card_counts(manifests: dict[str, Manifest], config: dict[str, Any]) -> dict[
         numbers["parameters in pretraining"] = f"{trained['parameters']:,}"
         numbers["tokens seen in pretraining"] = f"{trained['tokens_seen']:,}"
         numbers["held-out loss before and after"] = " -> ".join(losses)
+        if learned_anew := new_head_text(trained):
+            numbers["of the model it started from"] = learned_anew
     if task and "id2label" in config:
         numbers["labels"] = ", ".join(config["id2label"].values())
     if "max_length" in state:

@@ -119,7 +119,8 @@ class Recipe(Options):
         other += [f"pretrain.{name}" for name in ("base", "word_vectors") if getattr(self.pretrain, name)]
         # compared as dumps, which leave out what does not change the model
         default = pretrain_stage.PretrainOptions().architecture
-        other += ["pretrain.architecture"] if self.pretrain.architecture.dump() != default.dump() else []
+        is_stated = not self.pretrain.base and self.pretrain.architecture.dump() != default.dump()
+        other += ["pretrain.architecture"] if is_stated else []
         if other:
             raise ValueError(
                 f"checkpoint is {self.checkpoint!r}, whose own tokenizer, weights and sizes are used, but there is "
@@ -317,9 +318,9 @@ class Recipe(Options):
         return values
 
     def continued_options(self) -> dict[str, Any]:
-        """The options of `pretrain`, without the architecture, where it is that of the checkpoint."""
-        options = self.pretrain.dump()
-        return {key: value for key, value in options.items() if not (self.continues and key == "architecture")}
+        """The options of `pretrain`, without the architecture, where it is that of the checkpoint or the base."""
+        options, is_given = self.pretrain.dump(), self.continues or self.pretrain.base is not None
+        return {key: value for key, value in options.items() if not (is_given and key == "architecture")}
 
     def default_description(self) -> str:
         """The first sentence of a model card whose `publish` section has no description."""

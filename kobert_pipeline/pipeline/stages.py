@@ -26,6 +26,7 @@ import kobert_pipeline.pretrain.stage as pretrain_stage
 import kobert_pipeline.publish.stage as publish_stage
 import kobert_pipeline.shards.stage as shards_stage
 import kobert_pipeline.tokenizer.stage as tokenizer_stage
+from kobert_pipeline.checkpoint.source import small_files
 from kobert_pipeline.config import recipe_file
 from kobert_pipeline.config.options import first_error
 from kobert_pipeline.corpus.options import CorpusOptions
@@ -40,6 +41,7 @@ from kobert_pipeline.pipeline.provenance import card_inputs, publish_model
 from kobert_pipeline.pipeline.recipe import Recipe
 from kobert_pipeline.pipeline.run import Fit, Run, checkpoint_to_continue, data_folder, origin
 from kobert_pipeline.runs.runner import Job
+from kobert_pipeline.tokenizer.growing import load_base
 
 
 def jobs(recipe: Recipe, run: Run) -> Iterator[Job]:
@@ -97,11 +99,16 @@ def analysis_job(recipe: Recipe, run: Run) -> Job:
 
 def tokenizer_job(recipe: Recipe, run: Run) -> Job:
     """Morphemes -> a tokenizer with a subword vocabulary."""
-    options = recipe.tokenizer
+    options, analyzer, base = recipe.tokenizer, recipe.analysis.analyzer, None
+    if options.base:
+        base = (small_files(options.base) or Path(options.base)).absolute()
+        options = options.model_copy(update={"base": str(base)})
     return Job(
-        "tokenizer", run.run_dir / "tokenizer", tokenizer_stage.VERSION, options.dump(), writes=tokenizer_stage.WRITES,
-        inputs={"analysis": run.run_dir / "analysis"},
+        "tokenizer", run.run_dir / "tokenizer", tokenizer_stage.VERSION, recipe.tokenizer.dump(),
+        writes=tokenizer_stage.WRITES, inputs={"analysis": run.run_dir / "analysis"},
         source_files=partial(tokenizer_stage.raw_files, options, run.data_dir),
+        # another style than the base's would be refused by the stage, after hours of analysis
+        preflight=partial(load_base, base, {"analyzer": analyzer.name, "style": analyzer.style}) if base else dict,
         run=partial(tokenizer_stage.run, options, run.folder("analysis"), run.data),
     )  # fmt: skip
 
@@ -152,15 +159,15 @@ def pretrain_preflight(recipe: Recipe, run: Run) -> None:
 
 
 def pretrain_job(recipe: Recipe, run: Run) -> Job:
-    """Shards, and the checkpoint if there is one -> a pretrained model."""
+    """Shards, and the checkpoint or base if there is one -> a pretrained model."""
     options, (stage, tokenizer) = recipe.pretrain, origin(recipe).tokenizer
     return Job(
         "pretrain", run.run_dir / "pretrain", pretrain_stage.VERSION, recipe.continued_options(),
         writes=pretrain_stage.WRITES, resumable=True, facts={FIT: run.fit} if run.fit else {},
         inputs={name: run.run_dir / name for name in ("shards", stage)},
-        source_files=partial(pretrain_stage.raw_files, options, run.data_dir),
+        source_files=partial(pretrain_stage.raw_files, options),
         preflight=partial(pretrain_preflight, recipe, run),
-        run=partial(pretrain_stage.run, options, run.folder("shards"), run.folder(tokenizer), run.data,
+        run=partial(pretrain_stage.run, options, run.folder("shards"), run.folder(tokenizer),
                     checkpoint=checkpoint_to_continue(recipe, run), tracking=run.tracking("pretrain")),
     )  # fmt: skip
 

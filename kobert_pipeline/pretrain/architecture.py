@@ -1,6 +1,7 @@
 """The contract of an architecture: sizes in, a `transformers` config and model out, with `transformers`' own weight
 names."""
 
+import re
 from abc import abstractmethod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -8,7 +9,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from pydantic import Field
 
 from kobert_pipeline.config.options import Plugin
+from kobert_pipeline.errors import UserError
 from kobert_pipeline.tokenizer.special_tokens import PAD_ID
+from kobert_pipeline.training.hf_config import max_input_length
 
 if TYPE_CHECKING:
     import torch
@@ -19,6 +22,11 @@ if TYPE_CHECKING:
 FUSED_GELU = "gelu_pytorch_tanh"
 """The activation of ALBERT and GPT-2 as one kernel. By default `transformers` writes its formula out ("gelu_new"),
 which saves four times as many bytes for the backward pass."""
+SAME_WEIGHTS = {"xlm-roberta": "roberta"}
+"""{model type of `transformers`: the architecture with the same weights under the same names}."""
+OF_VOCABULARY = re.compile(r"vocab_size|\w+_token_id|max_position_embeddings|n_positions")
+"""Entries of a config that depend on the vocabulary: its size and special tokens, and RoBERTa's number of positions,
+which counts those up to the padding's."""
 
 
 class SpanStates(NamedTuple):
@@ -60,6 +68,49 @@ class Architecture(Plugin):
     logits_chunk_size: int | None = Field(None, gt=0, exclude=True)
     """Number of predicted tokens whose logits are in memory at once, for large vocabularies on small devices; null: as
     many as have 2^29 logits (8,192 with a vocabulary of 65,536). Results change by rounding only."""
+
+    @classmethod
+    def of_model(cls, config: Any, model: str, **more: Any) -> "Architecture":
+        """The architecture of `model`, which has this config of `transformers`; `more` are options that no config has.
+        Raises UserError for a type of model that is not one of ours."""
+        name = cls.name_of(config.model_type, model)
+        kind = cls.variant(name)
+        options = more | kind.options_of(config)
+        return kind(name=name, **{option: value for option, value in options.items() if value is not None})
+
+    @classmethod
+    def name_of(cls, model_type: str, model: str) -> str:
+        """The name of the architecture of `model`, which has this type. Raises UserError for one that is not ours."""
+        name = SAME_WEIGHTS.get(model_type, model_type)
+        if name not in cls.names():
+            raise UserError(
+                f"pretrain: {model} is of the type {model_type!r:.40}, which cannot be pretrained further (allowed: "
+                f"{', '.join(sorted([*cls.names(), *SAME_WEIGHTS]))}); give another checkpoint"
+            )
+        return name
+
+    @classmethod
+    def options_of(cls, config: Any) -> dict[str, Any]:
+        """The values that the options of this architecture have in a model's config."""
+        # by attribute, since GPT-2's config has names of its own, which `transformers` maps
+        named = {name: getattr(config, name) for name in cls.model_fields if hasattr(config, name)}
+        return named | {"max_position_embeddings": max_input_length(config.to_dict())}
+
+    def config_like(self, other: Any, vocab_size: int) -> Any:
+        """The config of a model with the structure of the model that has the config `other`, this architecture's, but
+        for our vocabulary: with two token types at least, and without its task and labels."""
+        from transformers import PretrainedConfig
+
+        config, common = self.config(vocab_size), PretrainedConfig().to_dict()
+        structure = {
+            name: value
+            for name, value in other.to_dict().items()
+            if name in config.to_dict() and name not in common and not OF_VOCABULARY.fullmatch(name)
+        }
+        if "type_vocab_size" in structure:
+            structure["type_vocab_size"] = max(2, structure["type_vocab_size"])
+        config.update(structure)
+        return config
 
     def sizes(self, vocab_size: int) -> dict[str, Any]:
         """The arguments that most configs of `transformers` share, without dropout and with our padding id."""
@@ -175,3 +226,10 @@ class Architecture(Plugin):
             base = self.model(self.config(vocab_size), self.heads[0]).base_model
         parts = {name: sum(p.numel() for p in module.parameters()) for name, module in base.named_children()}
         return {**{name: count for name, count in parts.items() if count}, "total": sum(parts.values())}
+
+
+def switch_off_dropout(config: Any) -> dict[str, float]:
+    """Set all dropout of a config to 0, which pretraining uses. Returns what it was, for those who fine-tune."""
+    values = {name: value for name, value in config.to_dict().items() if "drop" in name and isinstance(value, float)}
+    config.update(dict.fromkeys(values, 0.0))
+    return values

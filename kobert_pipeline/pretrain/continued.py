@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.pretrain.architecture import Architecture
+from kobert_pipeline.pretrain.architecture import Architecture, switch_off_dropout
 from kobert_pipeline.pretrain.objective import Objective
 from kobert_pipeline.training.hf_config import max_input_length
 
@@ -40,7 +40,7 @@ def refuse_unfit(objective: Objective, max_length: int, config: dict[str, Any], 
 
 def load(
     objective: Objective, max_length: int, logits_chunk_size: int | None, folder: Path
-) -> tuple[Architecture, Any, dict[str, int]]:
+) -> tuple[Architecture, Any, dict[str, Any]]:
     """The architecture of the checkpoint in `folder`, its model with the objective's head, and the number of weights
     that it lacks and that start at random, such as those of heads. Raises UserError as `refuse_unfit` does."""
     import torch
@@ -49,9 +49,7 @@ def load(
     config = transformers.AutoConfig.from_pretrained(folder, trust_remote_code=False)
     values = config.to_dict()
     refuse_unfit(objective, max_length, values, "the checkpoint")
-    # pretraining uses no dropout, but the published config keeps the checkpoint's for those who fine-tune it
-    dropouts = {name: value for name, value in values.items() if "drop" in name and isinstance(value, float)}
-    config.update(dict.fromkeys(dropouts, 0.0))
+    dropouts = switch_off_dropout(config)
     auto = getattr(transformers, AUTO_CLASSES[objective.head])
     # float32, whatever the file has, because trained weights and optimizer states are always fp32
     model, info = auto.from_pretrained(
@@ -59,8 +57,5 @@ def load(
         output_loading_info=True,
     )  # fmt: skip
     model.config.update(dropouts)
-    kind = Architecture.variant(ARCHITECTURES[values["model_type"]])
-    sizes = {name: values[name] for name in kind.model_fields if values.get(name) is not None}
-    sizes |= {"name": ARCHITECTURES[values["model_type"]], "max_position_embeddings": max_input_length(values)}
-    architecture = kind(**sizes, logits_chunk_size=logits_chunk_size)
+    architecture = Architecture.of_model(config, "the checkpoint", logits_chunk_size=logits_chunk_size)
     return architecture, model, {"weights_started_at_random": len(info["missing_keys"])}

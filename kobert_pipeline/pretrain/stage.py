@@ -1,30 +1,35 @@
 """Shards -> a pretrained model, resumable at any step."""
 
+import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, model_validator
 from tokenizers import Tokenizer
 
+from kobert_pipeline.checkpoint.source import CONFIG, base_model_of, commit_of, local_folder, locate
 from kobert_pipeline.config.options import Options
 from kobert_pipeline.distributed import is_main_process
 from kobert_pipeline.errors import did_you_mean
-from kobert_pipeline.files import remove_files, remove_if_empty
-from kobert_pipeline.pretrain.architecture import Architecture
+from kobert_pipeline.files import read_json, remove_files, remove_if_empty
+from kobert_pipeline.pretrain.architecture import Architecture, switch_off_dropout
 from kobert_pipeline.pretrain.architectures.bert import Bert
+from kobert_pipeline.pretrain.base_config import architecture_of, lacking_heads, read_config
 from kobert_pipeline.pretrain.continued import load as load_checkpoint
 from kobert_pipeline.pretrain.objective import MaskedObjective, Objective
 from kobert_pipeline.pretrain.objectives.mlm_nsp import MlmNsp
 from kobert_pipeline.pretrain.phases import Phase, PhaseSchedule
 from kobert_pipeline.pretrain.starting import base_files, start_from
 from kobert_pipeline.pretrain.word_vectors import WordVectors, start_from_counts
-from kobert_pipeline.progress import report
+from kobert_pipeline.progress import current_display, new_head_text, report
 from kobert_pipeline.shards.format import Shards
 from kobert_pipeline.tokenizer.loading import vocabulary_in
 from kobert_pipeline.training.plan import TRAINING_WRITES, Plan
 from kobert_pipeline.training.trackers import Tracking
 
 if TYPE_CHECKING:
+    from kobert_pipeline.pretrain.held_out import HeldOutEvaluator
     from kobert_pipeline.training.evaluations import Evaluations
 
 VERSION = 1
@@ -50,7 +55,7 @@ class PretrainOptions(Options):
     objective: Objective = MlmNsp()
     """The pretraining objective."""
     architecture: Architecture = Bert()
-    """The model architecture and its sizes. A recipe with a checkpoint has that model's."""
+    """The model architecture and its sizes. A recipe with a base or a checkpoint has that model's."""
     max_length: int = Field(128, ge=16)
     """Largest number of tokens in a sequence, including special tokens."""
     batch_tokens: int = Field(8192, ge=64)
@@ -64,13 +69,15 @@ class PretrainOptions(Options):
     """Parts of the budget with their own sequence length, batch size or sources, in order: [{share: 0.9, max_length:
     128}, {share: 0.1, max_length: 512}]."""
     base: str | None = None
-    """Continue from the weights of this checkpoint, a folder below data_dir: one that kobert published, or a BERT in
-    the format of transformers. Tokens missing from its vocabulary start as the mean of the tokens that spell them."""
+    """Continue from the weights of this checkpoint, with its architecture but this recipe's vocabulary: a folder or a
+    name as for `checkpoint`, of a model that kobert published or a BERT in the format of transformers. Tokens missing
+    from its vocabulary start as the mean of the tokens that spell them."""
     word_vectors: WordVectors | None = Field(None, exclude_if=lambda value: value is None)
     """Start the token embeddings as word vectors, computed from how often tokens of the corpus occur near each other;
     null: at random."""
     base_license: str | None = Field(None, exclude=True)
-    """Licence of that checkpoint. The licence of what is published must be compatible with it."""
+    """Licence of that checkpoint; default: what its card states. The licence of what is published must be compatible
+    with it."""
     plan: Plan = Plan()
     """Optimizer, schedule, checkpoints."""
 
@@ -95,6 +102,14 @@ class PretrainOptions(Options):
         if not isinstance(self.objective, MaskedObjective):
             return self
         return self.model_copy(update={"objective": self.objective.model_copy(update={"mask_unit": "eojeol"})})
+
+    @model_validator(mode="before")
+    @classmethod
+    def _architecture_of_base(cls, values: Any) -> Any:
+        if isinstance(values, Mapping) and isinstance(base := values.get("base"), str):
+            architecture = architecture_of(base, values.get("architecture"))
+            return {**values, **({"architecture": architecture} if architecture else {})}
+        return values
 
     @model_validator(mode="after")
     def _lengths(self) -> "PretrainOptions":
@@ -146,14 +161,18 @@ class PretrainOptions(Options):
         return self
 
 
-def raw_files(options: PretrainOptions, data_dir: Path) -> list[Path]:
-    """The user's files that the stage reads: those of the checkpoint to start from."""
-    return base_files(data_dir / options.base) if options.base else []
+def raw_files(options: PretrainOptions) -> list[Path]:
+    """The user's files that the stage reads: those of the base to start from, none for one on the Hub. Raises UserError
+    for a base that is neither."""
+    if options.base and local_folder(options.base) is None:
+        locate(options.base, weights=None)
+        return []
+    return base_files(locate(options.base)) if options.base else []
 
 
 def run(
-    options: PretrainOptions, shards: Path, tokenizer: Path, data_dir: Path, out: Path,
-    checkpoint: Path | None = None, tracking: Tracking | None = None,
+    options: PretrainOptions, shards: Path, tokenizer: Path, out: Path, checkpoint: Path | None = None,
+    tracking: Tracking | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     """Train a model, or that of the folder `checkpoint`, whose own tokenizer is then in `tokenizer`. Save it to
     `out/model`, and the one with the lowest held-out loss to `out/best` where it is another. Returns counts."""
@@ -166,13 +185,11 @@ def run(
 
     plan, (vocabulary, special) = adapt_to_device(options.plan), vocabulary_in(tokenizer)
     train_shards, held_out = (Shards.open(shards, split, special) for split in ("train", "held_out"))
-    options, model, started = initial_model(options, train_shards, vocabulary, tokenizer, data_dir, checkpoint)
+    options, model, started = initial_model(options, train_shards, vocabulary, tokenizer, checkpoint)
     module = LossModule(model, options.objective, options.architecture, plan.fp32_residual_connection).to(device())
     schedule = PhaseSchedule(train_shards, options.parts(), vocabulary.get_vocab_size(), plan.seed)
     evaluator = HeldOutEvaluator(module, options, plan.mixed_precision, held_out, vocabulary, out)
-    if 0 not in evaluator.evaluations:  # a resumed run has evaluated the initial weights already
-        report("evaluating")
-        evaluator(0)
+    started = evaluate_start(started, evaluator)
     kernel = attention_kernel(device(), plan, module)  # before the training, since it warns of a slow one
     plan = plan.model_copy(update={"evaluate_every": plan.evaluate_every or max(1, schedule.steps // 10)})
     batch_at, parts_at = batches(schedule, plan, module), schedule.parts_at
@@ -194,11 +211,10 @@ def run(
 
 
 def initial_model(
-    options: PretrainOptions, shards: Shards, vocabulary: Tokenizer, tokenizer: Path, data_dir: Path,
-    checkpoint: Path | None,
-) -> tuple[PretrainOptions, Any, dict[str, int]]:  # fmt: skip
+    options: PretrainOptions, shards: Shards, vocabulary: Tokenizer, tokenizer: Path, checkpoint: Path | None
+) -> tuple[PretrainOptions, Any, dict[str, Any]]:
     """The model of `checkpoint`, or one for the vocabulary, from scratch, with word vectors of `shards`, or from
-    `base`; with it the options, with that architecture, and counts of what was taken over."""
+    `base`; with it the options, with that architecture, and what was taken over and what starts at random."""
     import torch
 
     from kobert_pipeline.training.log import quiet_transformers
@@ -208,12 +224,48 @@ def initial_model(
     if checkpoint:
         chunk = options.architecture.logits_chunk_size
         architecture, model, started = load_checkpoint(options.objective, options.longest, chunk, checkpoint)
-        return options.model_copy(update={"architecture": architecture}), model, started
-    model = options.architecture.model(options.architecture.config(vocabulary.get_vocab_size()), options.objective.head)
-    started = start_from(model, data_dir / options.base, tokenizer) if options.base else {}
-    if options.word_vectors:
-        started |= start_from_counts(model, shards.of_sources(options.sources), options.word_vectors)
+        options = options.model_copy(update={"architecture": architecture})
+        return options, model, started | new_head(options, checkpoint)
+    architecture, head, vocab_size = options.architecture, options.objective.head, vocabulary.get_vocab_size()
+    if options.base:
+        folder = locate(options.base)
+        # again, since a base on the Hub may not have been there when the recipe was read
+        architecture = architecture_of(options.base, architecture)
+        config = architecture.config_like(read_config(folder), vocab_size)
+        dropouts = switch_off_dropout(config)
+        model = architecture.model(config, head)
+        started = start_from(model, folder, tokenizer)
+        model.config.update(dropouts)
+        known = {"commit": commit_of(options.base, folder), "base_model": base_model_of(options.base, folder)}
+        options = options.model_copy(update={"architecture": architecture})
+        started |= {key: text for key, text in known.items() if text}
+        return options, model, started | new_head(options, folder)
+    model = architecture.model(architecture.config(vocab_size), head)
+    vectors = options.word_vectors
+    started = start_from_counts(model, shards.of_sources(options.sources), vectors) if vectors else {}
     return options, model, started
+
+
+def new_head(options: PretrainOptions, folder: Path) -> dict[str, Any]:
+    """The heads that the objective needs and that the model in a folder lacks, as an entry of counts; {} for none."""
+    heads = lacking_heads(read_json(folder / CONFIG), options.objective.head)
+    return {"new_head": {"heads": " and ".join(heads)}} if heads else {}
+
+
+def evaluate_start(started: dict[str, Any], evaluator: "HeldOutEvaluator") -> dict[str, Any]:
+    """Evaluate the initial model; returns its counts `started`, with the loss of a new head beside that of a uniform
+    guess."""
+    if 0 not in evaluator.evaluations:  # a resumed run has evaluated the initial weights already
+        report("evaluating")
+        evaluator(0)
+    if "new_head" not in started:
+        return started
+    before, uniform = evaluator.evaluations[0], math.log(len(evaluator.characters))
+    losses = {"loss": before.get("mlm_loss", before.get("clm_loss")), "uniform_loss": round(uniform, 6)}
+    started |= {"new_head": started["new_head"] | losses}
+    if is_main_process():
+        current_display().say(f"note     {new_head_text(started)}")
+    return started
 
 
 def _settle_best(evaluations: "Evaluations", last_is_best: bool, folder: Path) -> None:

@@ -7,19 +7,17 @@ from typing import Any
 
 from tokenizers import Tokenizer
 
+from kobert_pipeline.checkpoint.source import CONFIG
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.files import read_json
 from kobert_pipeline.morphemes.morpheme import WORD_MARK
 from kobert_pipeline.morphemes.morpheme_tokenizer import VOCABULARY_FILE
 from kobert_pipeline.morphemes.raw_text_backend import read_morpheme_backend
+from kobert_pipeline.pretrain.base_config import read_config
 from kobert_pipeline.tokenizer.growing import origins
 from kobert_pipeline.tokenizer.special_tokens import SPECIAL_TOKENS, UNK_ID
 from kobert_pipeline.training.weight_files import WEIGHTS, load_pretrained, weight_files
 
-CONFIG, PLAIN_VOCABULARY = "config.json", "tokenizer.json"
-SIZES = ("num_hidden_layers", "hidden_size", "num_attention_heads", "intermediate_size", "max_position_embeddings")
-MAX_VOCAB_SIZE = 10**8
-"""A larger vocab_size in a config is an error; the largest vocabularies have a few hundred thousand tokens."""
+PLAIN_VOCABULARY = "tokenizer.json"
 CONTINUATION_MARK = "##"
 """WordPiece's prefix of tokens that do not begin a word."""
 
@@ -38,32 +36,13 @@ def base_files(base: Path) -> list[Path]:
     return [base / name for name in (CONFIG, *weights, vocabulary)]
 
 
-def check_sizes(base: Path, config: Any) -> None:
-    """Raise UserError unless the checkpoint `base` has the model type and sizes of `config`."""
-    base_config = read_json(base / CONFIG)
-    rows = base_config.get("vocab_size") if isinstance(base_config, dict) else None
-    if isinstance(rows, bool) or not isinstance(rows, int) or not 0 < rows < MAX_VOCAB_SIZE:
-        raise UserError(
-            f"pretrain.base: {base / CONFIG} is not the config of a model (vocab_size is {rows!r:.60}); give another "
-            "folder"
-        )
-    for name in ("model_type", *SIZES):
-        expected = getattr(config, name, None)
-        if base_config.get(name, expected) != expected:
-            raise UserError(
-                f"pretrain.base: {base} has {name} {base_config[name]!r:.60}, but pretrain.architecture has "
-                f"{expected!r}; make them the same"
-            )
-
-
-def start_from(model: Any, base: Path, tokenizer: Path) -> dict[str, int]:
+def start_from(model: Any, base: Path, tokenizer: Path) -> dict[str, Any]:
     """Give `model` the weights of `base`. Returns the numbers of tokens that were taken over, that start as a mean and
     at random, and of weights that the checkpoint lacks and that stay random, such as those of pretraining heads."""
     import torch
 
-    check_sizes(base, model.config)
     spelling = base_token_origins(base, read_morpheme_backend(tokenizer / VOCABULARY_FILE))
-    (old, missing), rows = _base_weights(type(model), base), read_json(base / CONFIG)["vocab_size"]
+    (old, missing), rows = _base_weights(type(model), base), read_config(base).vocab_size
     if any(id_ >= rows for ids in spelling for id_ in ids):
         raise UserError(
             f"pretrain.base: the vocabulary in {base} has more tokens than its model ({rows:,}); fetch it again"
@@ -72,6 +51,7 @@ def start_from(model: Any, base: Path, tokenizer: Path) -> dict[str, int]:
         for name, value in model.state_dict().items():
             # embeddings, and the bias of the output layer
             has_row_per_token = bool(value.dim()) and value.shape[0] == len(spelling) and old[name].shape[0] == rows
+            old[name] = _same_rows(name, value, old[name])
             _check_shape(base, name, value, old[name], has_row_per_token)
             if has_row_per_token:
                 _init_embedding_rows(value, old[name], spelling)
@@ -103,14 +83,22 @@ def _base_weights(kind: Any, base: Path) -> tuple[dict[str, Any], list[str]]:
     return loaded.state_dict(), missing
 
 
+def _same_rows(name: str, value: Any, old: Any) -> Any:
+    """The rows of `old` that `value` has in its table of token types or positions."""
+    if "token_type_embeddings" in name and len(old) == 1:
+        return old.expand(len(value), -1)  # a model that knows one type gives both segments what it gave its texts
+    if "position_embeddings" in name and len(old) != len(value):
+        return old[-len(value) :]  # RoBERTa's begin after that of the padding, whose id was another one
+    return old
+
+
 def _check_shape(base: Path, name: str, value: Any, old: Any, has_row_per_token: bool) -> None:
     """Raise UserError unless the weights `value` and those of the checkpoint, `old`, have one shape; only the number of
     tokens may differ."""
-    # such as embedding_size or type_vocab_size, which have their own names in each family's config
     if value.shape[has_row_per_token:] != old.shape[has_row_per_token:]:
         raise UserError(
-            f"pretrain.base: {name} has the shape {list(old.shape)} in {base}, but {list(value.shape)} in "
-            "pretrain.architecture; make the sizes the same"
+            f"pretrain.base: {name} has the shape {list(old.shape)} in {base}, but {list(value.shape)} by its own "
+            "config; fetch it again"
         )
 
 

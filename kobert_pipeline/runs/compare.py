@@ -8,6 +8,7 @@ from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.metrics import mean, spread
 from kobert_pipeline.files import digest
 from kobert_pipeline.markdown import table
+from kobert_pipeline.progress import new_head_text
 from kobert_pipeline.runs import manifest
 from kobert_pipeline.runs.latex import PREAMBLE, booktabs
 from kobert_pipeline.runs.seeds import SOFT_LABELS, current_seeds, features_folder
@@ -31,13 +32,25 @@ def comparison_rows(run_dirs: list[Path]) -> list[dict[str, Any]]:
     """
     rows: list[dict[str, Any]] = []
     for run_dir in run_dirs:
-        base = {"run": run_dir.name} | _start(run_dir)
+        base = {"run": run_dir.name} | _origin(run_dir)
         tuned = sorted(path for path in (run_dir / "finetune").glob("*") if path.is_dir())
         rows += [base | _scores(folder) for folder in tuned] or [base | {"finetune": "", "seeds": 0, "scores": {}}]
+    for row in rows:
+        row["start"] = row.get("start") or _start(row)
     return rows
 
 
-def _start(run_dir: Path) -> dict[str, Any]:
+def _start(row: dict[str, Any]) -> str:
+    """What a fine-tuning started from where its options do not say otherwise: the run's pretraining, with the model
+    that this began with, or a checkpoint as it was."""
+    before = row.get("base") or row.get("checkpoint")
+    if "tokens_seen" not in row:
+        return str(before)
+    start = f"own pretraining from {before}" if before else "own pretraining"
+    return "; ".join(filter(None, [start, new_head_text(row)]))
+
+
+def _origin(run_dir: Path) -> dict[str, Any]:
     """The entries of a row that belong to the model which a run's fine-tunings started from."""
     if manifest.is_finished(run_dir / "checkpoint"):
         counts = manifest.read(run_dir / "checkpoint")["counts"]
@@ -64,8 +77,14 @@ def _pretraining(run_dir: Path, vocabulary_of: str) -> dict[str, Any]:
         "objective": pretrain["options"]["objective"],
         "tokens_seen": pretrain["counts"]["tokens_seen"],
         "held_out_loss": round(pretrain["counts"]["held_out_after"]["loss"], 4),
+        "perplexity_per_character": [
+            value for when in ("before", "after") for name, value in pretrain["counts"][f"held_out_{when}"].items()
+            if name.endswith("perplexity_per_character")
+        ],
         "pretrain_seconds": pretrain["seconds"],
-    }
+        **{key: pretrain["options"][key] for key in ("base",) if pretrain["options"].get(key)},
+        **{key: pretrain["counts"][key] for key in ("new_head",) if key in pretrain["counts"]},
+    }  # fmt: skip
 
 
 def final_split(runs: list[dict[str, Any]]) -> str:
@@ -97,6 +116,8 @@ def _scores(folder: Path) -> dict[str, Any]:
     runs, left_out = current_seeds(folder)
     split = final_split(runs)
     row = {"finetune": folder.name, "split": split, "seeds": len(runs), "scores": _summary(runs, split)}
+    if start := _other_start(runs):
+        row["start"] = start
     if ablation := ablation_by_metric(runs, split):
         row["prior_ablation"] = {part: _spreads(values) for part, values in ablation.items()}
     # any of the seeds: current ones have the same features
@@ -111,6 +132,15 @@ def _scores(folder: Path) -> dict[str, Any]:
         for path in sorted(folder.glob(f"grid/*/{FINISHED}"))
     }
     return row | ({"tried_on_dev": trials} if trials else {})
+
+
+def _other_start(runs: list[dict[str, Any]]) -> str:
+    """What a fine-tuning started from, if not the run's model: `runs` are manifests."""
+    options = runs[-1]["options"] if runs else {}
+    if "ngrams" in options:
+        return "n-grams, no model"
+    init = options.get("init", "pretrained")
+    return {"pretrained": "", "scratch": "random weights"}.get(init, f"fine-tuning {init}")
 
 
 def _summary(runs: list[dict[str, Any]], split: str) -> dict[str, Any]:
@@ -169,8 +199,9 @@ def tables(rows: list[dict[str, Any]], differing: dict[str, list[Any]]) -> list[
     losses = loss_columns(rows)
     # test sets are read once, at the end, so it is by dev that runs are chosen
     on_dev = ["dev: mean (range)"] if any("dev_scores" in row for row in rows) else []
-    header = ["run", "start", "parameters", "vocabulary", "tokens seen", *losses.values(), "fine-tuning", "split",
-              "seeds", "scores: mean (range)", "examples", *on_dev]  # fmt: skip
+    common = ["perplexity per character, before and after"] if losses else []
+    header = ["run", "start", "parameters", "vocabulary", "tokens seen", *losses.values(), *common, "fine-tuning",
+              "split", "seeds", "scores: mean (range)", "examples", *on_dev]  # fmt: skip
     lines = []
     parts = [(row, part) for row in rows for part in row.get("prior_ablation", [""])]
     for row, part in parts:
@@ -178,9 +209,10 @@ def tables(rows: list[dict[str, Any]], differing: dict[str, list[Any]]) -> list[
         # on dev, by which runs are chosen, only the whole is measured
         whole = part in ("", "network_and_priors")
         lines.append(
-            [row["run"], row.get("checkpoint", "own pretraining"), f"{row['parameters']:,}", f"{row['vocab_size']:,}",
+            [row["run"], row["start"], f"{row['parameters']:,}", f"{row['vocab_size']:,}",
              f"{row['tokens_seen']:,}" if "tokens_seen" in row else "-",
              *(f"{row['held_out_loss']:.3f}" if key == column else "-" for column in losses),
+             *(" -> ".join(f"{value:.2f}" for value in row.get("perplexity_per_character", [])) or "-" for _ in common),
              " ".join(filter(None, [row["finetune"], part.replace("_", " ")])), row.get("split", ""), str(row["seeds"]),
              _scores_text(row["prior_ablation"][part] if part else row["scores"]),
              f"{row['examples']:,}" if "examples" in row else "-",

@@ -70,9 +70,11 @@ class TokenizerOptions(Options):
     """Number of characters that get a token of their own, the commonest first; others are [UNK]. Default: all, up to a
     quarter of the vocabulary (half of a small one, up to 2,000)."""
     base: str | None = None
-    """Checkpoint (published folder, below data_dir) whose vocabulary is grown or swapped for this corpus."""
+    """Checkpoint (a folder that kobert published, or a name as for `checkpoint`) whose vocabulary is grown or swapped
+    for this corpus."""
     base_license: str | None = Field(None, exclude=True)
-    """Licence of `base`, for the model card; with `keep: all` the published model redistributes its vocabulary."""
+    """Licence of `base`, for the model card (default: what its own card states); with `keep: all` the published model
+    redistributes its vocabulary."""
     keep: Literal["all", "nothing"] = "all"
     """With `base`: `all` of its tokens keep their ids and new ones are added up to vocab_size (WordPiece only), or
     `nothing` is kept and the vocabulary is trained from scratch. Either way `origins.json` lists the old tokens that

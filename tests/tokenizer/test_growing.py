@@ -2,6 +2,7 @@
 
 import itertools
 import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -168,7 +169,7 @@ def test_a_base_of_a_family_that_cannot_grow_is_refused(front_end, tmp_path, fam
 @pytest.mark.parametrize("base", ["gone", "documents"])
 def test_a_base_that_is_no_tokenizer_folder_is_refused_in_one_sentence(base: Any, kobert, corpora):
     result = kobert("check", "tiny", "--set", f"data_dir={corpora}", "--set", f"tokenizer.base={base}")
-    assert f"tokenizer.base: {corpora / base / VOCABULARY_FILE} does not exist" in result.complaint, base
+    assert f"tokenizer.base: {Path.cwd() / base / VOCABULARY_FILE} does not exist" in result.complaint
     assert "name a folder that `kobert` published" in result.complaint, base
 
 

@@ -19,6 +19,11 @@ class Gpt2(Architecture):
     token_types: ClassVar[bool] = False
     unsupported_heads: ClassVar[tuple[str, ...]] = ("AutoModelForMultipleChoice",)
 
+    @classmethod
+    def options_of(cls, config: Any) -> dict[str, Any]:
+        """As usual; the width of the feed-forward layer has another name."""
+        return super().options_of(config) | {"intermediate_size": config.n_inner or 4 * config.n_embd}
+
     def head_weights(self, vocab_size: int, head: str) -> int:
         """The output layer, which has no projection before it."""
         return self.hidden_size * vocab_size

@@ -28,6 +28,13 @@ class ModernBert(Architecture):
     classifier_pooling: Literal["cls", "mean"] = "cls"
     """What heads for whole texts read after fine-tuning: the state of [CLS], or the mean of all tokens' states."""
 
+    @classmethod
+    def options_of(cls, config: Any) -> dict[str, Any]:
+        """As usual; a config lists the type of each layer, which may follow no rule (None)."""
+        is_global = [kind == "full_attention" for kind in config.layer_types]
+        rules = (n for n in range(1, len(is_global) + 1) if is_global == [not i % n for i in range(len(is_global))])
+        return super().options_of(config) | {"global_attn_every_n_layers": next(rules, None)}
+
     def encoder_weights(self, head: str) -> int:
         """Gated feed-forward layers have three matrices."""
         inner = self.intermediate_size or 3 * self.hidden_size // 2
