@@ -26,7 +26,7 @@ from kobert_pipeline.features.tasks.contrastive import Contrastive
 from kobert_pipeline.finetune.class_weights import learns_one_label
 from kobert_pipeline.finetune.distill import Distillation, labels_single_texts
 from kobert_pipeline.pretrain.architecture import Architecture
-from kobert_pipeline.publish.licences import file_row, refusal
+from kobert_pipeline.publish.licences import file_row, identifier, refusal, split_names
 from kobert_pipeline.training.trackers import Tracker
 
 BASELINE = "ngrams"
@@ -59,7 +59,7 @@ class Recipe(Options):
     as klue/bert-base or OWNER/NAME@REVISION. Its own tokenizer cuts all texts, so the recipe has no sections analysis
     and tokenizer. With a corpus it is pretrained further on that, without one it is fine-tuned as it is."""
     checkpoint_license: str | None = None
-    """Licence of the checkpoint, for the model cards."""
+    """Licence of the checkpoint, for the model cards; default: what its own card states."""
     checkpoint_labels: dict[str, int] = {}
     """Names for the outputs of the checkpoint's head, by their numbers: {negative: 0, positive: 1}. A fine-tuning for
     the same labels, in any order and case, goes on with that head; for others it begins with a new one."""
@@ -252,8 +252,32 @@ class Recipe(Options):
                 f"publish.{name}.onnx: multiple-choice models cannot be exported to ONNX yet; leave it out"
             )
         # checked here, so that a licence conflict is reported before hours of training
-        if not published.permission and (reason := refusal(self.training_files(published), published.license)):
+        reason = self.licence_against_card() or refusal(self.training_files(published), published.license)
+        if reason and not published.permission:
             raise ValueError(f"publish.{name}: {reason}")
+
+    def models(self) -> list[tuple[str, str, str | None, str]]:
+        """The models that are part of those trained: the option for its licence, its name, its licence as the recipe
+        states it, and what it is used for."""
+        vocabulary = self.tokenizer.base if self.tokenizer.keep == "all" else None
+        rows = [
+            ("checkpoint_license", self.checkpoint, self.checkpoint_license, "start"),
+            ("pretrain.base_license", self.pretrain.base, self.pretrain.base_license, "start"),
+            ("tokenizer.base_license", vocabulary, self.tokenizer.base_license, "vocabulary"),
+        ]
+        return [(option, model, licence, use) for option, model, licence, use in rows if model]
+
+    def licence_against_card(self) -> str | None:
+        """A sentence where the recipe states another licence of a model that it starts from than that model's card;
+        None where it does not."""
+        for option, model, licence, _ in self.models():
+            on_card = stated_licence(model) if licence else None
+            if on_card and licence and ids_of(on_card) != ids_of(licence):
+                return (
+                    f"{option} is {licence}, but the card of {model} states {on_card}; leave {option} out, or say why "
+                    "in its option `permission`, which the card repeats"
+                )
+        return None
 
     def features_of(self, published: publish_stage.PublishOptions) -> FeaturesOptions | None:
         """The features that a published model was fine-tuned on, None for a pretrained model."""
@@ -267,12 +291,7 @@ class Recipe(Options):
         makes = any(self.features[name].needs_corpus for name in learned)
         use = "pretrain, make examples" if makes else "pretrain"
         rows = [source | {"use": use} for reader in readers for source in reader.provenance()]
-        if self.checkpoint:
-            rows.append(file_row(self.checkpoint, self.checkpoint_license or stated_licence(self.checkpoint), "start"))
-        if self.pretrain.base:
-            rows.append(file_row(self.pretrain.base, self.pretrain.base_license, "start"))
-        if self.tokenizer.base and self.tokenizer.keep == "all":
-            rows.append(file_row(self.tokenizer.base, self.tokenizer.base_license, "vocabulary"))
+        rows += [file_row(model, licence or stated_licence(model), use) for _, model, licence, use in self.models()]
         for name in reversed(self.fine_tunings_of(published.source)):
             features = self.features[self.finetune[name].features or name]
             for path in train_files(features):
@@ -331,6 +350,11 @@ class Recipe(Options):
         base = self.pretrain.base
         origin = f"further pretrained from {Path(base).name}" if base else "pretrained from scratch"
         return f"A Korean language model over morphemes, {origin}."
+
+
+def ids_of(licence: str) -> set[str]:
+    """The ids of the licences that an entry names."""
+    return set(map(identifier, split_names(licence)))
 
 
 def validate_architecture(name: str, features: str, task: Task, architecture: Architecture) -> None:

@@ -99,7 +99,7 @@ def recipe(tiny: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     (place / "train.csv").write_text(f"text,label\n{rows}", encoding="utf-8")
     data = {"train": "train.csv", "dev_share": 0.2, "max_length": 32, "license": "CC0-1.0"}
     content = {
-        "checkpoint": str(tiny.run_dir / "publish/mlm"), "checkpoint_license": "CC0-1.0", "data_dir": str(place),
+        "checkpoint": str(tiny.run_dir / "publish/mlm"), "data_dir": str(place),
         "features": {"visits": {"task": "classification", **data}},
         "finetune": {"visits": {"class_weights": "balanced", "plan": {"epochs": 1, "batch_size": 8}}},
         "publish": {"visits": {"source": "visits"}},

@@ -42,7 +42,7 @@ def run_dir(tiny: Any, kobert: Any, verified_here: None, tmp_path_factory: pytes
     content = yaml.safe_load(tiny.recipe.read_text(encoding="utf-8")) | {
         "checkpoint": str(tiny.run_dir / "publish/mlm")
     }
-    content = {"checkpoint": content["checkpoint"], "checkpoint_license": "CC0-1.0", "data_dir": str(place)}
+    content = {"checkpoint": content["checkpoint"], "data_dir": str(place)}
     content["features"] = {
         "kinds": {"task": "multilabel", "train": "train.tsv", "test": "test.tsv", "dev_share": 0.3, "max_length": 48}
     }

@@ -59,7 +59,7 @@ def run_dir(tiny: Any, kobert: Any, verified_here: None, tmp_path_factory: pytes
     relations = {"task": task, "train": "train.json", "test": "test.json", "dev_share": 0.3, "max_length": 48}
     topics = {"task": {"name": "classification"}, "train": "train.json", "dev_share": 0.3, "max_length": 48}
     content = {
-        "checkpoint": str(tiny.run_dir / "publish/mlm"), "checkpoint_license": "CC0-1.0", "data_dir": str(place),
+        "checkpoint": str(tiny.run_dir / "publish/mlm"), "data_dir": str(place),
         "features": {"rel": relations | {"license": "CC0-1.0"}, "topic": topics | {"license": "CC0-1.0"}},
         "finetune": {"rel": {"plan": {"epochs": 20, "batch_size": 8, "learning_rate": 5e-3}},
                      "topic": {"init": "rel", "plan": {"epochs": 1, "batch_size": 8}}},

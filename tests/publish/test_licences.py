@@ -1,5 +1,6 @@
 """Which licences of the data allow a model to be published, and how other recipes are refused."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -118,6 +119,51 @@ def test_a_vocabulary_that_is_passed_on_counts_as_data(corpora, tmp_path) -> Non
     with pytest.raises(UserError, match=r"some/checkpoint is under CC BY-ND 4\.0"):
         plan("tiny", settings, tmp_path, None)
     plan("tiny", [*settings, "tokenizer.keep=nothing"], tmp_path, None)
+
+
+@pytest.fixture
+def with_card(tmp_path: Path) -> Path:
+    """The folder of a model whose card states CC BY-SA 4.0."""
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / "README.md").write_text("---\nlicense: cc-by-sa-4.0\n---\n# A model\n", encoding="utf-8")
+    return folder
+
+
+STARTS = {
+    "pretrain.base": "pretrain.base_license",
+    "tokenizer.base": "tokenizer.base_license",
+    "checkpoint": "checkpoint_license",
+}
+"""{option: the one for its licence}."""
+
+
+def starting_from(option: str, folder: Path, corpora: Path, *settings: str) -> list[str]:
+    without = ["corpus=null", "shards={}", "pretrain={}", "tokenizer={}"] if option == "checkpoint" else []
+    return [f"data_dir={corpora}", *without, f"{option}={folder}", *settings]
+
+
+@pytest.mark.parametrize("option", STARTS)
+def test_the_licence_of_a_model_is_read_from_its_card(option: str, with_card: Path, corpora: Path, tmp_path) -> None:
+    publish = "publish={nsmc: {source: nsmc, license: cc-by-sa-4.0}}"
+    recipe, _ = plan("tiny", starting_from(option, with_card, corpora, publish), tmp_path, None)
+    rows = {row["path"]: row["license"] for row in recipe.training_files(recipe.publish["nsmc"])}
+    assert rows[str(with_card)] == "cc-by-sa-4.0"
+    with pytest.raises(UserError, match=r"model is under cc-by-sa-4\.0, which requires .* would be under apache-2\.0"):
+        plan("tiny", starting_from(option, with_card, corpora), tmp_path, None)
+
+
+@pytest.mark.parametrize("option", STARTS)
+def test_another_licence_than_on_the_card_needs_a_reason(option: str, with_card: Path, corpora: Path, tmp_path) -> None:
+    def planned(licence: str, **published: str) -> None:
+        publish = {"source": "nsmc", "license": "cc-by-sa-4.0"} | published
+        settings = [f"{STARTS[option]}={licence}", f"publish={{nsmc: {publish}}}"]
+        plan("tiny", starting_from(option, with_card, corpora, *settings), tmp_path, None)
+
+    planned("CC BY-SA 4.0")
+    with pytest.raises(UserError, match=rf"{STARTS[option]} is MIT, but the card of {with_card} states cc-by-sa-4\.0"):
+        planned("MIT")
+    planned("MIT", permission="its author gave it to us under MIT")
 
 
 def checked(kobert, corpora, tmp_path, *settings: str) -> Any:
