@@ -95,6 +95,14 @@ def dropped_documents(counts: dict[str, Any]) -> str:
     return f" (dropped: {reasons})" if reasons else ""
 
 
+def by_source_text(counts: dict[str, Any]) -> str:
+    """How well a pretrained model predicts texts of each source, by its counts: `perplexity per character law.txt 40.12
+    -> 31.02, general.txt 20.30 -> 20.91`; "" where there is one source."""
+    sources = counts.get("held_out_by_source", {})
+    listed = ", ".join(f"{name} {value['before']:.2f} -> {value['after']:.2f}" for name, value in sources.items())
+    return f"perplexity per character {listed}" if listed else ""
+
+
 def new_head_text(counts: dict[str, Any]) -> str:
     """Which head a pretraining had to learn anew, by its counts: `MLM head learned anew: loss 9.97 before the first
     step, a uniform guess has 10.37`; "" for none."""

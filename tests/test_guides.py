@@ -18,6 +18,7 @@ import pytest
 import yaml
 
 from kobert_pipeline.pipeline.stages import plan
+from kobert_pipeline.tables.open_text import open_lines
 
 REPO = Path(__file__).resolve().parents[1]
 CORPORA = REPO / "kobert_pipeline" / "pipeline" / "recipes" / "tiny"
@@ -263,6 +264,53 @@ def test_what_one_machine_prepares_another_trains_and_the_first_publishes(
     assert "done     publish mood" in printed
 
 
+# docs/adapting.md: its recipe on articles on law, and others, from the Wikipedia of `corpora/`
+
+LAW = re.compile("판결|법원|원고|피고|소송|대법원")
+SMALL = {"36_000": "1_600", "50_000_000": "8_000", "16_384": "1024", "held_out: 0.02": "held_out: 0.3"}
+
+
+def articles_by_subject() -> tuple[list[str], list[str]]:
+    """Some articles on law, where every 400th character or more begins such a word, and as many others."""
+    law: list[str] = []
+    others: list[str] = []
+    with open_lines(REPO / "corpora" / "kowiki" / "kowiki-12m.jsonl.zst") as lines:
+        for line in lines:
+            text = json.loads(line)["text"]
+            (law if 400 * len(LAW.findall(text)) > len(text) else others).append(line)
+            if len(law) == 12:
+                return law, others[:12]
+    raise AssertionError("too few articles on law")
+
+
+@pytest.mark.slow
+def test_the_page_on_adapting_does_what_it_says(tiny, kobert, tmp_path, monkeypatch, published_here) -> None:
+    guide = (REPO / "docs" / "adapting.md").read_text(encoding="utf-8")
+    recipe = block("yaml", "published/mlm", guide)
+    for printed, smaller in SMALL.items():
+        assert printed in recipe
+        recipe = recipe.replace(printed, smaller)
+    (tmp_path / "law.yaml").write_text(recipe, encoding="utf-8")
+    (tmp_path / "mydata").mkdir()
+    for name, rows in zip(("judgments", "general"), articles_by_subject(), strict=True):
+        (tmp_path / "mydata" / f"{name}.jsonl").write_text("".join(rows), encoding="utf-8")
+    shutil.copytree(tiny.run_dir / "publish" / "mlm", tmp_path / "published" / "mlm")
+    monkeypatch.chdir(tmp_path)
+    check, run, compare = (kobert(*words[1:]) for words in commands(guide))
+    assert "law.yaml: valid" in check.out and "learned anew" not in check.out
+    shown = " ".join(run.out.split())
+    assert re.search(r"perplexity per character general.jsonl [\d.]+ -> [\d.]+, judgments.jsonl [\d.]+ -> ", shown)
+    counts = json.loads((tmp_path / "runs" / "law" / "pretrain" / "manifest.json").read_text(encoding="utf-8"))[
+        "counts"
+    ]
+    own = counts["held_out_by_source"]["judgments.jsonl"]
+    assert own["after"] < own["before"]
+    assert "| law | own pretraining from published/mlm |" in compare.out
+    card = (tmp_path / "runs" / "law" / "publish" / "mlm" / "README.md").read_text(encoding="utf-8")
+    assert "| held-out texts of each source, before and after | perplexity per character general.jsonl" in card
+    assert "| published/mlm |  | [apache-2.0]" in card, "the licence of the base, as its card states it"
+
+
 # docs/gpu.md: what is typed on a rented machine goes through the parsers
 
 
@@ -448,7 +496,7 @@ def test_the_links_and_paths_of_a_document_exist(document: Path) -> None:
     if "results" in document.parts:
         return  # they tell of the code that was measured, whose files may have moved since
     for name in re.findall(r"`((?:\w+/)*\w+\.(?:py|yaml))`", text):
-        if Path(name).name not in ("NAME.py", "newcomer.py", "mine.yaml", "topics.yaml"):
+        if Path(name).name not in ("NAME.py", "newcomer.py", "mine.yaml", "topics.yaml", "law.yaml"):
             assert list(REPO.glob(name)) or list((REPO / "kobert_pipeline").glob(f"**/{name}")), (document, name)
 
 

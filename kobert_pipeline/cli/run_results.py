@@ -11,7 +11,7 @@ from typing import Any
 
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.metrics import mean, spread
-from kobert_pipeline.progress import dropped_documents, new_head_text
+from kobert_pipeline.progress import by_source_text, dropped_documents, new_head_text
 from kobert_pipeline.runs import manifest
 from kobert_pipeline.runs.displays import WIDTH, clock_time
 from kobert_pipeline.runs.runner import Job, Outcome
@@ -121,7 +121,7 @@ def result_of(counts: dict[str, Any], options: Mapping[str, Any] = MappingProxyT
     if "held_out_after" in counts:
         before, after = (counts[name]["loss"] for name in ("held_out_before", "held_out_after"))
         parts.append(f"held-out loss {after:.2f} (at first {before:.2f}), training loss {counts['train_loss']:.2f}")
-        parts += [f"{counts['tokens_seen']:,} tokens seen", *filter(None, [new_head_text(counts)])]
+        parts += [f"{counts['tokens_seen']:,} tokens seen", by_source_text(counts), new_head_text(counts)]
     unusable = {
         "file": counts.get("files_skipped", 0) + counts.get("files_read_in_part", 0),
         "row": counts.get("rows_skipped", 0),
@@ -129,7 +129,7 @@ def result_of(counts: dict[str, Any], options: Mapping[str, Any] = MappingProxyT
     if any(unusable.values()):
         amounts = " and ".join(f"{n:,} {what}{'s' if n > 1 else ''}" for what, n in unusable.items() if n)
         parts.append(f"{amounts} unusable (`skipped` in its manifest.json)")
-    return ", ".join(parts)
+    return ", ".join(filter(None, parts))
 
 
 def corpus_results(counts: dict[str, Any]) -> list[str]:

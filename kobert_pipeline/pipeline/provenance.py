@@ -19,7 +19,7 @@ from kobert_pipeline.files import digest, read_json
 from kobert_pipeline.pipeline.card_from_dev import with_dev
 from kobert_pipeline.pipeline.recipe import SECTIONS_FROM_TEXT, Recipe
 from kobert_pipeline.pipeline.run import origin
-from kobert_pipeline.progress import new_head_text
+from kobert_pipeline.progress import by_source_text, new_head_text
 from kobert_pipeline.publish.card_facts import CardFacts, Results
 from kobert_pipeline.publish.costs import costs
 from kobert_pipeline.publish.licences import without_known_licence
@@ -295,6 +295,8 @@ def card_counts(manifests: dict[str, Manifest], config: dict[str, Any]) -> dict[
         numbers["parameters in pretraining"] = f"{trained['parameters']:,}"
         numbers["tokens seen in pretraining"] = f"{trained['tokens_seen']:,}"
         numbers["held-out loss before and after"] = " -> ".join(losses)
+        if by_source := by_source_text(trained):
+            numbers["held-out texts of each source, before and after"] = by_source
         if learned_anew := new_head_text(trained):
             numbers["of the model it started from"] = learned_anew
     if task and "id2label" in config:

@@ -2,6 +2,7 @@
 
 import math
 import re
+from glob import escape
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -17,12 +18,16 @@ from kobert_pipeline.pretrain.tensor_batch import to_device
 from kobert_pipeline.shards.format import Shards
 from kobert_pipeline.tokenizer.special_tokens import OUR_IDS
 from kobert_pipeline.training.device import device
-from kobert_pipeline.training.evaluations import EVALUATIONS, Evaluations, rounded
+from kobert_pipeline.training.evaluations import DECIMALS, EVALUATIONS, Evaluations, rounded
 from kobert_pipeline.training.fsdp import full_params
 from kobert_pipeline.training.loop import LOWER_RATE, NotFinite
 
 HELD_OUT_BATCHES = 8
 """Batches per evaluation."""
+MOST_SOURCES = 8
+"""With more sources than this, none is evaluated by itself."""
+OF_SOURCE = "perplexity_per_character of "
+"""What the name of a source follows, in the evaluation before the first step."""
 
 
 class HeldOutOptions(LoaderOptions, Protocol):
@@ -52,6 +57,11 @@ class HeldOutEvaluator:
         words = options.with_whole_word_masking()
         self.held_out_words = Loader(held_out, words, vocabulary.get_vocab_size(), seed=0)
         self.characters = characters_of(vocabulary, held_out.special.every)
+        names = sorted(held_out.names())
+        self.of_source = {
+            name: Loader(held_out.of_sources([escape(name)]), words, vocabulary.get_vocab_size(), seed=0)
+            for name in (names if 1 < len(names) <= MOST_SOURCES else ())
+        }
 
     def __call__(self, step: int) -> dict[str, float]:
         """The mean losses and accuracies of `step`, and its perplexity."""
@@ -59,6 +69,8 @@ class HeldOutEvaluator:
         with torch.autocast(device().type, torch.bfloat16, enabled=self.mixed_precision == "bf16"):
             values = evaluate(self.module, self.held_out, HELD_OUT_BATCHES)
             values |= per_character(self.module, self.held_out_words, HELD_OUT_BATCHES, self.characters)
+            if step == 0:
+                values |= {f"{OF_SOURCE}{name}": value for name, value in self.by_source().items()}
         if not math.isfinite(values.get("loss", math.nan)):  # `evaluate` leaves out what is NaN everywhere
             raise NotFinite(f"the loss on held-out text is not finite after step {step}; {LOWER_RATE}")
         # compared with earlier steps only: after a resume, a step evaluated again must not lose against its own loss
@@ -76,12 +88,29 @@ class HeldOutEvaluator:
         """The step with the lowest held-out loss, the first of equals."""
         return min(self.evaluations.values, key=lambda step: (self.evaluations[step]["loss"], step))
 
+    def by_source(self) -> dict[str, float]:
+        """The perplexity per character on the held-out documents of each source, of the model as it is now."""
+        with torch.autocast(device().type, torch.bfloat16, enabled=self.mixed_precision == "bf16"):
+            values = {
+                name: per_character(self.module, loader, HELD_OUT_BATCHES, self.characters)
+                for name, loader in self.of_source.items()
+            }
+        return {name: round(next(iter(value.values())), DECIMALS) for name, value in values.items()}
+
     def summary(self, last_step: int) -> dict[str, Any]:
-        """What the manifest reports of the evaluations: the first, the last and the best step."""
+        """What the manifest reports of the evaluations: the first, the last and the best step, and how well texts of
+        each source were predicted before and after the training."""
+        before = self.evaluations[0]
+        by_source = {
+            name: {"before": before[f"{OF_SOURCE}{name}"], "after": after}
+            for name, after in self.by_source().items()
+            if f"{OF_SOURCE}{name}" in before  # not in a run that an earlier version began
+        }
         return {
-            "held_out_before": self.evaluations[0],
+            "held_out_before": {name: value for name, value in before.items() if not name.startswith(OF_SOURCE)},
             "held_out_after": self.evaluations[last_step],
             "best_step": self.best,
+            **({"held_out_by_source": by_source} if by_source else {}),
         }
 
 

@@ -94,6 +94,10 @@ class Shards:
         """The global position of each shard's first token, and the shard."""
         return zip(self.offsets.tolist(), self.shards, strict=False)
 
+    def names(self) -> set[str]:
+        """The names of the sources that documents are from."""
+        return {str(shard.source_names[number]) for shard in self.shards for number in np.unique(shard.sources)}
+
     def of_sources(self, patterns: Sequence[str]) -> "Shards":
         """These shards, of which only the documents are chosen whose source has a name that matches a pattern (as in a
         shell: `*` is any text), with or without the suffix of its compression; without patterns all of them.
