@@ -36,6 +36,7 @@ from kobert_pipeline.cli.formatting import (
     print_table,
     recipe_description,
 )
+from kobert_pipeline.cli.index import index
 from kobert_pipeline.cli.predict import predict, tokenize
 from kobert_pipeline.cli.run_recipe import run_recipe
 from kobert_pipeline.cli.serve import serve
@@ -297,7 +298,7 @@ def explain(
 
 ELSEWHERE: dict[str, tuple[Callable[..., None], ...]] = {
     RECIPES: (compare, clean, bundle, unbundle),
-    USING_A_CHECKPOINT: (tokenize, predict, evaluate, embed, similar, serve),
+    USING_A_CHECKPOINT: (tokenize, predict, evaluate, embed, index, similar, serve),
     DATA: (download,),
 }
 """The commands that are defined in files of their own, by group."""

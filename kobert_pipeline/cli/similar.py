@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from kobert_pipeline.inference.similar import Scores
+    from kobert_pipeline.inference.text_index import TextIndex
 
 CHARACTERS_SHOWN = 200
 """Of a text in the table; --json prints the whole text."""
@@ -33,6 +34,8 @@ BM25_WEIGHT = "Share of BM25 in hybrid, from 0 to 1."
 Bm25Weight = Annotated[float, typer.Option(min=0, max=1, help=BM25_WEIGHT)]
 VECTORS = "The texts' vectors, as kobert embed --out FILE.npy wrote them; searched in the file, not embedded again."
 Vectors = Annotated[Path | None, typer.Option(metavar="FILE.npy", help=VECTORS)]
+INDEX = "What kobert index wrote, in place of --in; nothing is embedded or analysed again."
+Index = Annotated[Path | None, typer.Option(metavar="DIR", help=INDEX)]
 HYBRID = "The pooling whose cosines hybrid adds to BM25; default: that of training, or mean."
 HybridPooling = Annotated[str | None, typer.Option(metavar="POOLING", help=HYBRID)]
 
@@ -50,6 +53,7 @@ def similar(
     bm25_weight: Bm25Weight = 0.5,
     hybrid_pooling: HybridPooling = None,
     vectors: Vectors = None,
+    index: Index = None,
     tokenizer: TokenizerName = None,
     as_json: AsJson = False,
 ) -> None:
@@ -57,25 +61,40 @@ def similar(
 
     Example: kobert similar runs/quickstart/publish/nsmc "정말 재밌다" --in reviews.txt --by mean --by bm25
     """
-    _refuse_conflicts(queries, candidates, column, gold, by or [], hybrid_pooling, vectors)
+    _refuse_conflicts(queries, candidates, column, gold, by or [], hybrid_pooling, vectors, index)
     numbers = parse_layers(layers)
 
-    from kobert_pipeline.inference.similar import contexts, embedders, rankers, refuse_unknown, top, top_of_stored
+    from kobert_pipeline.inference.similar import (
+        Searchable,
+        Texts,
+        contexts,
+        embedders,
+        rankers,
+        refuse_unknown,
+        top,
+        top_of_stored,
+    )
+    from kobert_pipeline.inference.text_index import TextIndex
 
     refuse_unknown(by or [], hybrid_pooling)
-    searched = Candidates(candidates or [], column)
-    texts, asked, right = contexts(gold) if gold else (searched.texts, queries or [], [])
-    embedder_of = embedders(checkpoint, tokenizer, numbers, weights)
-    if vectors:
-        ranked = top_of_stored(vectors, searched.lines, searched.numbers, embedder_of, by, asked, top_k)
+    embedder_of, asked = embedders(checkpoint, tokenizer, numbers, weights), queries or []
+
+    def rank(searched: Searchable) -> "dict[str, Scores]":
+        trained = embedder_of(None).pooling if not by or "hybrid" in by else ""  # that of the model's training
+        methods = list(dict.fromkeys(by or [trained]))
+        return rankers(searched, methods, embedder_of, hybrid_pooling or trained, bm25_weight)
+
+    if gold:
+        texts, asked, right = contexts(gold)
+        _print_evaluation(rank(Texts(texts)), asked, right, len(texts), as_json)
+    elif vectors:
+        files = Candidates(candidates or [], column)
+        ranked = top_of_stored(vectors, files.lines, files.numbers, embedder_of, by, asked, top_k)
+        _print_ranking(ranked, asked, files, as_json)
     else:
-        own = embedder_of(None).pooling if not by or "hybrid" in by else ""  # that of the model's training
-        found = rankers(texts, list(dict.fromkeys(by or [own])), embedder_of, hybrid_pooling or own, bm25_weight)
-        if gold:
-            _print_evaluation(found, asked, right, len(texts), as_json)
-            return
-        ranked = {method: top(scores, asked, top_k) for method, scores in found.items()}
-    _print_ranking(ranked, asked, searched, as_json)
+        searched = TextIndex(index) if index else Candidates(candidates or [], column)
+        ranked = {method: top(scores, asked, top_k) for method, scores in rank(searched).items()}
+        _print_ranking(ranked, asked, searched, as_json)
 
 
 def _refuse_conflicts(
@@ -86,9 +105,12 @@ def _refuse_conflicts(
     by: list[str],
     hybrid_pooling: str | None,
     vectors: Path | None,
+    index: Path | None,
 ) -> None:
-    if bool(gold) == bool(queries and candidates) or (gold and (queries or candidates or column or vectors)):
-        raise UserError("give a QUERY and --in FILE with the texts to search in, or --gold FILE.json without these")
+    if index and (candidates or column or gold or vectors):
+        raise UserError("--index has the texts and their vectors; leave --in, --column, --gold and --vectors out")
+    if bool(gold) == bool(queries and (candidates or index)) or (gold and (queries or candidates or column or vectors)):
+        raise UserError("give a QUERY and --in FILE (or --index DIR) with the texts, or --gold FILE.json without these")
     if vectors and (len(by) > 1 or {"bm25", "hybrid"} & set(by) or hybrid_pooling):
         raise UserError("--vectors are ranked by one pooling; give --by once, without bm25 and hybrid, or leave it out")
     refuse_missing([*(candidates or []), *(str(path) for path in (gold, vectors) if path)])
@@ -119,10 +141,10 @@ class Candidates:
     """The `texts` of all files, and where each is from: its number among the `lines`, of which some may be blank."""
 
     def __init__(self, names: list[str], column: str | None) -> None:
-        from kobert_pipeline.inference.similar import not_blank
+        from kobert_pipeline.inference.similar import Texts, not_blank
 
         self.lines: list[str] = []
-        self.rows: list[dict[str, Any]] = []  # of lines there are none: their place is their number
+        self.places: list[dict[str, Any]] = []  # of lines there are none: their place is their number
         self.names, self.ends, self.unit = names, list[int](), "row" if column else "line"
         for name in names:
             if column is None:
@@ -132,50 +154,61 @@ class Candidates:
 
                 for text, row_names in column_texts(Path(name), column):
                     self.lines.append(text)
-                    self.rows.append(row_names)
+                    self.places.append(row_names)
             self.ends.append(len(self.lines))
-        self.numbers = not_blank(self.lines) if names else []
+        self.numbers = not_blank(self.lines)
         self.texts = [self.lines[number] for number in self.numbers]
+        searchable = Texts(self.texts)
+        self.cosines, self.bm25 = searchable.cosines, searchable.bm25
 
-    def place(self, index: int) -> dict[str, Any]:
-        """Where a text is: its `file` of several, and its `line`, or of a table its `row` and the `id` it may have."""
+    def row(self, index: int) -> dict[str, Any]:
+        """A `text` and where it is: its `file` of several, and its `line`, or of a table its `row` and the `id` it may
+        have."""
         number = self.numbers[index]
         file = bisect_right(self.ends, number)  # a file without texts ends where the one before does
         line = number - (self.ends[file - 1] if file else 0) + 1
-        place = self.rows[number] if self.rows else {"line": line}
-        return ({"file": self.names[file]} if len(self.names) > 1 else {}) | place
+        place = self.places[number] if self.places else {"line": line}
+        of_several = {"file": self.names[file]} if len(self.names) > 1 else {}
+        return of_several | place | {"text": self.texts[index]}
 
 
 def _print_ranking(
-    ranked: dict[str, tuple["np.ndarray", "np.ndarray"]], queries: list[str], searched: Candidates, as_json: bool
+    ranked: dict[str, tuple["np.ndarray", "np.ndarray"]],
+    queries: list[str],
+    searched: "Candidates | TextIndex",
+    as_json: bool,
 ) -> None:
     """`ranked`: by method, the numbers and the scores of the best texts of each query."""
-    more = ["id"] if any("id" in place for place in searched.rows) else []
     for method, (numbers, values) in ranked.items():
         for query, best, of_best in zip(queries, numbers.tolist(), values.tolist(), strict=True):
-            places, texts = map(searched.place, best), (searched.texts[number] for number in best)
-            hits = zip(count(1), of_best, places, texts, strict=False)
+            hits = list(zip(count(1), of_best, map(searched.row, best), strict=False))
             if as_json:
-                for rank, value, place, text in hits:
-                    row = {"query": query, "method": method, "rank": rank, "score": round(value, 4)}
-                    print(json.dumps(row | place | {"text": text}, ensure_ascii=False))
+                for rank, value, row in hits:
+                    found = {"query": query, "method": method, "rank": rank, "score": round(value, 4)}
+                    print(json.dumps(found | row, ensure_ascii=False))
                 continue
             print(f"{query}  (by {method})")
+            more = ["id"] if any("id" in row for _, _, row in hits) else []
+            shown = snippets(query, [row["text"] for _, _, row in hits])
             table = [
-                [str(rank), f"{value:.3f}", place_name(place, searched.unit)]
-                + [one_line(str(place.get(name, ""))) for name in more]
-                + [one_line(text)]
-                for rank, value, place, text in hits
+                [str(rank), f"{value:.3f}", place_name(row, searched.unit)]
+                + [" ".join(str(row.get(name, "")).split()) for name in more]
+                + [text]
+                for (rank, value, row), text in zip(hits, shown, strict=True)
             ]
             print_table(["rank", "score", searched.unit, *more, "text"], table)
+
+
+def snippets(query: str, texts: list[str]) -> list[str]:
+    """Each text in one line, of a long one the part with most words of the query."""
+    lines = [" ".join(text.split()) for text in texts]
+    if max(map(len, lines), default=0) <= CHARACTERS_SHOWN:
+        return lines
+    from kobert_pipeline.inference.bm25 import passage_of
+
+    return [passage_of(line, query, CHARACTERS_SHOWN) for line in lines]
 
 
 def place_name(place: dict[str, Any], unit: str) -> str:
     """A place as in `reviews.txt:3`, without the only file's name."""
     return ":".join(str(place[name]) for name in ("file", unit) if name in place)
-
-
-def one_line(text: str) -> str:
-    """A text, or the beginning of a long one, in one line."""
-    line = " ".join(text.split())
-    return line if len(line) <= CHARACTERS_SHOWN else line[: CHARACTERS_SHOWN - 1] + "…"

@@ -1,6 +1,8 @@
 """BM25 over morphemes (Robertson et al., TREC-3 1994): the search that knows words only, which vectors must beat."""
 
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Self
 
 import numpy as np
 
@@ -26,6 +28,23 @@ class Bm25:
         if self.vocabulary:
             self.index.index(terms, show_progress=False)
 
+    def save(self, folder: Path) -> None:
+        """Write the index to `folder` in the format of bm25s; nothing where no text has a term."""
+        if self.vocabulary:
+            self.index.save(folder, show_progress=False)
+
+    @classmethod
+    def load(cls, folder: Path, count: int) -> Self:
+        """The index of `count` texts that `save` wrote; what a query does not need stays on the disk."""
+        import bm25s
+
+        bm25 = cls.__new__(cls)
+        bm25.count, bm25.vocabulary = count, set()
+        if folder.is_dir():
+            bm25.index = bm25s.BM25.load(folder, mmap=True, show_progress=False)
+            bm25.vocabulary = set(bm25.index.vocab_dict)
+        return bm25
+
     def scores(self, queries: Sequence[str]) -> np.ndarray:
         """The score of every text for every query, (Q, N) float32; 0 where they share no term."""
         scores = np.zeros((len(queries), self.count), np.float32)
@@ -48,3 +67,20 @@ def is_content(morpheme: str) -> bool:
     """Whether a morpheme, spelled as form/TAG, is a term."""
     tag = morpheme.rpartition("/")[2]
     return tag.startswith(CONTENT) or not tag.startswith(NO_CONTENT)
+
+
+def passage_of(line: str, query: str, width: int) -> str:
+    """The part of a text of one line, of at most `width` characters, that has the most different terms of a query; its
+    beginning where it has none."""
+    if len(line) <= width:
+        return line
+    wanted = set(content_morphemes([query])[0])
+    (segmentation,) = Segmenter(style="tagged").segment([line])
+    places = zip(segmentation.starts.tolist(), segmentation.spellings or [], strict=False)
+    hits = [(start, term) for start, term in places if term in wanted]
+    before, inside = width // 4, width - 2  # characters before the first term, and without the ellipses
+    reach = inside - before
+    counts = [len({term for place, term in hits if start <= place < start + reach}) for start, _ in hits]
+    begin = hits[int(np.argmax(counts))][0] - before if hits else 0
+    begin = max(0, min(begin, len(line) - inside))
+    return "…" * (begin > 0) + line[begin : begin + inside] + "…" * (begin + inside < len(line))

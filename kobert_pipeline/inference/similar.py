@@ -1,6 +1,7 @@
 """Rank texts by their similarity to queries: by the cosine of their vectors, by BM25, or by both."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
@@ -80,22 +81,47 @@ def embedders(
     return embedder_of
 
 
+class Searchable(Protocol):
+    """Texts that can be searched in."""
+
+    def cosines(self, embedder: TextEmbedder) -> Scores:
+        """The cosine of the vectors of query and text."""
+
+    def bm25(self) -> Scores:
+        """The scores of BM25."""
+
+
+@dataclass(frozen=True)
+class Texts:
+    """Texts that are embedded and indexed for one search."""
+
+    texts: Sequence[str]
+
+    def cosines(self, embedder: TextEmbedder) -> Scores:
+        """The cosine of the vectors of query and text."""
+        return cosines(self.texts, embedder)
+
+    def bm25(self) -> Scores:
+        """The scores of BM25."""
+        return Bm25(self.texts).scores
+
+
 def rankers(
-    texts: Sequence[str],
+    searched: Searchable,
     methods: Sequence[str],
     embedder_of: Callable[[str | None], TextEmbedder],
     hybrid: str,
     bm25_weight: float,
 ) -> dict[str, Scores]:
-    """{method: its scores} over `texts`.
+    """{method: its scores} of what is `searched`.
 
     `embedder_of(pooling)` gives the model. `hybrid` is the pooling of that method, in which the scores of BM25 count
     `bm25_weight` and the cosines the rest, each as standard scores over the texts of a query.
     """
     poolings = dict.fromkeys(hybrid if method == "hybrid" else method for method in methods if method != "bm25")
-    found: dict[str, Scores] = {pooling: cosines(texts, embedder_of(pooling)) for pooling in poolings}
+    found: dict[str, Scores] = {pooling: searched.cosines(embedder_of(pooling)) for pooling in poolings}
     if {"bm25", "hybrid"} & set(methods):
-        found["bm25"] = Bm25(texts).scores
+        found["bm25"] = searched.bm25()
         found["hybrid"] = lambda queries: (
             bm25_weight * standard_scores(found["bm25"](queries))
             + (1 - bm25_weight) * standard_scores(found[hybrid](queries))

@@ -12,7 +12,7 @@ from kobert_pipeline.features.task import Example, Task
 from kobert_pipeline.inference.checkpoint import Checkpoint
 from kobert_pipeline.inference.embed import Embedder
 from kobert_pipeline.inference.loading import BACKENDS, TORCH, choose_backend, load_errors
-from kobert_pipeline.inference.similar import EmbeddedTexts, rankers, top
+from kobert_pipeline.inference.similar import EmbeddedTexts, Texts, rankers, top
 from kobert_pipeline.inference.tokens import token_rows
 from kobert_pipeline.inference.windows import splits
 from kobert_pipeline.serve.model_facts import attention_row, card_scores
@@ -158,7 +158,9 @@ class ServedModel:
     ) -> list[dict[str, Any]]:
         trained = self.embedder.pooling
         # a hybrid, and a pooling that is not named, have that of the training
-        (scores,) = rankers(texts, [by or trained], lambda name: embedders[name or trained], trained, 0.5).values()
+        (scores,) = rankers(
+            Texts(texts), [by or trained], lambda name: embedders[name or trained], trained, 0.5
+        ).values()
         numbers, values = top(scores, [query], top_k)
         return [
             {"index": number, "score": round(value, 4), "text": texts[number]}

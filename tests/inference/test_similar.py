@@ -245,7 +245,7 @@ def test_the_rows_of_a_table_are_searched(place: Path, kobert: Callable[..., Any
     assert kobert(*asked).out.rstrip().endswith("2    2   연기가 좋다")
     Path("t.csv").write_text("평\n" + "연기 " * 200, encoding="utf-8")
     assert "id" not in json.loads(kobert(*asked, "--json").out)
-    assert kobert(*asked).out.rstrip().endswith("연…") and len(kobert(*asked).out.splitlines()[-1].rstrip()) < 230
+    assert kobert(*asked).out.rstrip().endswith("…") and len(kobert(*asked).out.splitlines()[-1].rstrip()) < 230
 
 
 def test_questions_find_their_contexts(place: Path, kobert: Callable[..., Any], corpora: Path) -> None:

@@ -1,0 +1,60 @@
+"""The command `kobert index`. torch and transformers are imported only once the arguments are known to be valid."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from kobert_pipeline.cli.arguments import AsJson, Backend, Folder, TokenizerName
+from kobert_pipeline.cli.embed import Column, Pooling
+from kobert_pipeline.cli.exit_codes import interrupt_on_sigterm
+from kobert_pipeline.cli.formatting import print_json
+from kobert_pipeline.cli.input_lines import refuse_missing, refuse_tables
+from kobert_pipeline.cli.similar import Candidates
+from kobert_pipeline.errors import refuse_existing
+from kobert_pipeline.progress import shown_on
+
+Files = Annotated[
+    list[str], typer.Argument(metavar="FILE...", help="Text files, one text per line, or with --column tables.")
+]
+Out = Annotated[Path, typer.Option(metavar="DIR", help="The new folder of the index.")]
+LONG = "What to do with texts of more tokens than the model reads: the mean of windows, or the beginning alone."
+Long = Annotated[Literal["windows", "truncate"], typer.Option("--long", help=LONG)]
+
+
+def index(
+    checkpoint: Folder,
+    files: Files,
+    out: Out,
+    column: Column = None,
+    pooling: Pooling = None,
+    long: Long = "windows",
+    tokenizer: TokenizerName = None,
+    backend: Backend = "auto",
+    as_json: AsJson = False,
+) -> None:
+    """Write the vectors and the BM25 index of texts to a folder, in which kobert similar --index DIR then searches.
+
+    Example: kobert index mini-korquad judgments.txt --out judgments
+    """
+    interrupt_on_sigterm()
+    refuse_existing(out, "--out")
+    refuse_missing(files)
+    refuse_tables(files, column)
+
+    from kobert_pipeline.inference.embed import Embedder
+    from kobert_pipeline.inference.text_index import write_index
+    from kobert_pipeline.runs.displays import progress_display
+
+    texts = Candidates(files, column)
+    embedder = Embedder.load(checkpoint, tokenizer, pooling, long=long, backend=backend)
+    with progress_display() as display, shown_on(display):
+        display.begin(f"index {out.name}", 1, 1)
+        display.start()
+        rows = [texts.row(number) for number in range(len(texts.texts))]
+        about = write_index(out, rows, texts.unit, embedder, long)
+    if as_json:
+        print_json(about)
+        return
+    cut = f"{about['truncated']:,} of them truncated to {about['max_length']} tokens" if about["truncated"] else "whole"
+    print(f"{out}: {about['texts']:,} texts, {cut} (pooling {about['pooling']}, --long {long}), and their words")

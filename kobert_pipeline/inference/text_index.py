@@ -1,0 +1,105 @@
+"""A folder with texts, their vectors and their BM25 index, which `kobert index` writes once and `kobert similar` opens
+for every query: nothing is embedded, segmented or read again but what is shown."""
+
+import json
+import tempfile
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kobert_pipeline.errors import UserError
+from kobert_pipeline.files import read_json, write_json
+from kobert_pipeline.inference.bm25 import Bm25
+from kobert_pipeline.inference.embed import CHUNK_TEXTS, Embedder
+from kobert_pipeline.inference.nearest import normalized
+from kobert_pipeline.inference.similar import Scores, TextEmbedder
+from kobert_pipeline.progress import current_display, report
+
+VERSION = 1
+SAME = 0.98
+"""Least cosine of two vectors of one text by one model; the file of weights may be int8."""
+INDEX, TEXTS, STARTS, VECTORS, BM25 = "index.json", "texts.jsonl", "starts.npy", "vectors.npy", "bm25"
+"""The files and the folder of an index: `starts` are the positions of the rows of `texts.jsonl`."""
+
+
+class TextIndex:
+    """An index that was written by `write_index`. Raises UserError for a folder that is none."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        if not (folder / INDEX).is_file():
+            raise UserError(f"{folder} is no index: it has no {INDEX}; make one with kobert index CHECKPOINT FILE")
+        self.about = read_json(folder / INDEX)
+        if self.about.get("version") != VERSION:
+            raise UserError(f"{folder} is an index of another version; make it again with kobert index")
+        self.starts = np.load(folder / STARTS)
+        self.unit = self.about["unit"]
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    def row(self, number: int) -> dict[str, Any]:
+        """A text (`text`) and its place: `file` of several, and `line`, or of a table `row` and the `id` it may
+        have."""
+        start, end = self.starts[number : number + 2].tolist()
+        with (self.folder / TEXTS).open("rb") as file:
+            file.seek(start)
+            row: dict[str, Any] = json.loads(file.read(end - start))
+        return row
+
+    @cached_property
+    def vectors(self) -> np.ndarray:
+        """The vectors, (N, d) of length 1, which stay in their file."""
+        return np.load(self.folder / VECTORS, mmap_mode="r")
+
+    def cosines(self, embedder: TextEmbedder) -> Scores:
+        """The cosine of the vectors of query and text. Raises UserError for an embedder with other vectors, by the
+        first text."""
+        (vector,) = normalized(embedder.embed([self.row(0)["text"]]))
+        if vector.shape != self.vectors[0].shape or vector @ self.vectors[0] < SAME:
+            raise UserError(
+                f"{self.folder} was made with another checkpoint or pooling (its own is {self.about['pooling']}), for "
+                "its vectors are others; give those, or make the index again"
+            )
+        if self.about["truncated"]:
+            current_display().say(
+                f"vectors of {self.about['truncated']:,} texts are of their first {self.about['max_length']} tokens"
+            )
+        return lambda queries: normalized(embedder.embed(queries)) @ self.vectors.T
+
+    def bm25(self) -> Scores:
+        """The scores of BM25."""
+        return Bm25.load(self.folder / BM25, len(self)).scores
+
+
+def write_index(out: Path, rows: Sequence[dict[str, Any]], unit: str, embedder: Embedder, long: str) -> dict[str, Any]:
+    """Write the index of texts (`rows` as `TextIndex.row` gives them) to the new folder `out`, which appears only when
+    it is whole. Returns what `index.json` says of it."""
+    texts = [row["text"] for row in rows]
+    with tempfile.TemporaryDirectory(dir=out.absolute().parent, prefix=f".{out.name}-") as place:
+        folder = Path(place) / out.name
+        folder.mkdir()
+        starts = [0]
+        with (folder / TEXTS).open("wb") as file:
+            for row in rows:
+                starts.append(starts[-1] + file.write(json.dumps(row, ensure_ascii=False).encode() + b"\n"))
+        np.save(folder / STARTS, np.array(starts, np.int64))
+        np.save(folder / VECTORS, np.concatenate(list(_vectors(texts, embedder))))
+        report("indexing words")
+        Bm25(texts).save(folder / BM25)
+        about = {
+            "version": VERSION, "texts": len(texts), "unit": unit, "pooling": embedder.pooling, "long": long,
+            "max_length": embedder.max_length, "truncated": embedder.truncated,
+        }  # fmt: skip
+        write_json(folder / INDEX, about)
+        folder.rename(out)
+    return about
+
+
+def _vectors(texts: Sequence[str], embedder: Embedder) -> Iterator[np.ndarray]:
+    for start in range(0, len(texts), CHUNK_TEXTS):
+        report("embedding", start, len(texts), "texts")
+        yield normalized(embedder.embed(texts[start : start + CHUNK_TEXTS])).astype(np.float32)

@@ -1,0 +1,96 @@
+"""`kobert index`: a folder in which `kobert similar` finds what it finds in the files themselves."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kobert_pipeline.inference.bm25 import Bm25, passage_of
+
+LINES = [
+    "배우들의 연기가 좋았다",
+    "",
+    "이야기가 지루하다",
+    "음악이 좋고 연기도 좋다",
+    "두 시간이 아까웠다",
+    "1",
+    "\u200b",
+]
+TABLE = "id,review\n" + "".join(f"r{n},{line}\n" for n, line in enumerate(LINES[:5]))
+QUERIES = ("연기가 좋다", "지루한 이야기")
+METHODS = ("--by", "mean", "--by", "bm25", "--by", "hybrid")
+
+
+@pytest.fixture
+def place(tiny: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "texts.txt").write_text("\n".join(LINES), encoding="utf-8")
+    (tmp_path / "more.txt").write_text("연기가 " * 300 + "끝\n다른 줄", encoding="utf-8")
+    (tmp_path / "table.csv").write_text(TABLE, encoding="utf-8")
+    (tmp_path / "mlm").symlink_to(tiny.run_dir / "publish" / "mlm")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "files", [("texts.txt",), ("texts.txt", "more.txt"), ("table.csv", "--column", "review")], ids=str
+)
+def test_it_finds_what_similar_finds_in_the_files(
+    files: tuple[str, ...], place: Path, kobert: Callable[..., Any]
+) -> None:
+    assert kobert("index", "mlm", *files, "--out", "index", "--long", "truncate").code == 0
+    names = [name for name in files if Path(name).suffix]
+    given = [argument for name in names for argument in ("--in", name)] + list(files[len(names) :])
+    by_files = kobert("similar", "mlm", *QUERIES, *given, *METHODS, "--json").out.splitlines()
+    by_index = kobert("similar", "mlm", *QUERIES, "--index", "index", *METHODS, "--json").out.splitlines()
+    assert len(by_files) == len(by_index) > 12
+    for theirs, ours in zip(map(json.loads, by_files), map(json.loads, by_index), strict=True):
+        assert theirs.pop("score") == pytest.approx(ours.pop("score"), abs=2e-4)
+        assert theirs == ours
+    table = kobert("similar", "mlm", QUERIES[0], "--index", "index", "--by", "bm25", "--top-k", 2).out
+    assert table == kobert("similar", "mlm", QUERIES[0], *given, "--by", "bm25", "--top-k", 2).out
+
+
+def test_long_texts_are_whole_unless_they_are_to_be_truncated(place: Path, kobert: Callable[..., Any]) -> None:
+    assert "3 texts" not in kobert("index", "mlm", "more.txt", "--out", "whole").out
+    assert "2 texts, whole (pooling mean, --long windows)" in " ".join(
+        kobert("index", "mlm", "more.txt", "--out", "again").out.split()
+    )
+    about = kobert("index", "mlm", "more.txt", "--out", "cut", "--long", "truncate", "--json").json
+    assert about["truncated"] == 1 and about["texts"] == 2
+    vectors = [np.load(place / name / "vectors.npy") for name in ("whole", "cut")]
+    assert not np.allclose(vectors[0][0], vectors[1][0], atol=1e-4) and np.allclose(vectors[0][1], vectors[1][1])
+
+
+def test_what_does_not_fit_is_refused(place: Path, tiny: Any, kobert: Callable[..., Any]) -> None:
+    kobert("index", "mlm", "texts.txt", "--out", "index")
+    assert "index exists" in kobert("index", "mlm", "texts.txt", "--out", "index").complaint
+    other = kobert("similar", "mlm", "글", "--index", "index", "--by", "cls").complaint
+    assert "made with another checkpoint or pooling (its own is mean)" in other
+    assert "leave --in" in kobert("similar", "mlm", "글", "--index", "index", "--in", "texts.txt").complaint
+    assert "is no index" in kobert("similar", "mlm", "글", "--index", "mlm").complaint
+    (place / "blank.txt").write_text(" \n\n", encoding="utf-8")
+    assert "blank" in kobert("index", "mlm", "blank.txt", "--out", "none").complaint
+    assert not list(place.glob("*none*")) and not list(place.glob(".*")), "nothing is left of what failed"
+
+
+def test_an_index_of_words_is_the_same_after_it_was_written(tmp_path: Path) -> None:
+    texts = [line for line in LINES if line.strip()]
+    Bm25(texts).save(tmp_path / "bm25")
+    loaded = Bm25.load(tmp_path / "bm25", len(texts))
+    assert np.array_equal(loaded.scores([*QUERIES, "없는낱말", ""]), Bm25(texts).scores([*QUERIES, "없는낱말", ""]))
+    Bm25(["", " "]).save(tmp_path / "empty")
+    assert not Bm25.load(tmp_path / "empty", 2).scores(["연기"]).any()
+
+
+@pytest.mark.parametrize(
+    ("query", "shown"),
+    [("배우의 연기", "배우의 연기"), ("피고의 항소", "피고가 항소"), ("없는낱말", "가나다")],
+)
+def test_a_passage_has_the_words_of_the_query(query: str, shown: str) -> None:
+    line = "가나다 " * 50 + "배우의 연기가 좋았다. " + "그리고 " * 200 + "그래서 피고가 항소하였다. " + "라마바 " * 60
+    passage = passage_of(line, query, 120)
+    assert shown in passage and len(passage) <= 120 and passage.strip("…") in line
+    assert passage_of("짧은 글", query, 120) == "짧은 글"
