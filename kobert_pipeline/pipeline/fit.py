@@ -150,8 +150,7 @@ def _measure(
     schedule = PhaseSchedule(train_shards, parts, vocabulary.get_vocab_size(), plan.seed)
     planning_seconds, start_seconds = time.monotonic() - planning, time.monotonic() - started
     evaluating = time.monotonic()
-    # of a later step, since the first one alone is followed by an evaluation of each source
-    HeldOutEvaluator(module, options, plan.mixed_precision, held_out, vocabulary, out)(1)
+    HeldOutEvaluator(module, options, plan.mixed_precision, held_out, vocabulary, out)(0)
     evaluation_seconds, seconds_per_token, steps_per_token = time.monotonic() - evaluating, 0.0, 0.0
     for number, (tokens, _) in enumerate(parts):
         extra_seconds, step_seconds = _time_steps(

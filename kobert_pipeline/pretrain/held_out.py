@@ -69,8 +69,6 @@ class HeldOutEvaluator:
         with torch.autocast(device().type, torch.bfloat16, enabled=self.mixed_precision == "bf16"):
             values = evaluate(self.module, self.held_out, HELD_OUT_BATCHES)
             values |= per_character(self.module, self.held_out_words, HELD_OUT_BATCHES, self.characters)
-            if step == 0:
-                values |= {f"{OF_SOURCE}{name}": value for name, value in self.by_source().items()}
         if not math.isfinite(values.get("loss", math.nan)):  # `evaluate` leaves out what is NaN everywhere
             raise NotFinite(f"the loss on held-out text is not finite after step {step}; {LOWER_RATE}")
         # compared with earlier steps only: after a resume, a step evaluated again must not lose against its own loss
@@ -87,6 +85,12 @@ class HeldOutEvaluator:
     def best(self) -> int:
         """The step with the lowest held-out loss, the first of equals."""
         return min(self.evaluations.values, key=lambda step: (self.evaluations[step]["loss"], step))
+
+    def evaluate_start(self) -> None:
+        """Evaluate the initial model, also on each source by itself, unless a resumed run has done so."""
+        if 0 not in self.evaluations:
+            values = self(0)
+            self.evaluations.add(0, values | {f"{OF_SOURCE}{name}": value for name, value in self.by_source().items()})
 
     def by_source(self) -> dict[str, float]:
         """The perplexity per character on the held-out documents of each source, of the model as it is now."""

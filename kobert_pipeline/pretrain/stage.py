@@ -255,9 +255,8 @@ def new_head(options: PretrainOptions, folder: Path) -> dict[str, Any]:
 def evaluate_start(started: dict[str, Any], evaluator: "HeldOutEvaluator") -> dict[str, Any]:
     """Evaluate the initial model; returns its counts `started`, with the loss of a new head beside that of a uniform
     guess."""
-    if 0 not in evaluator.evaluations:  # a resumed run has evaluated the initial weights already
-        report("evaluating")
-        evaluator(0)
+    report("evaluating")
+    evaluator.evaluate_start()
     if "new_head" not in started:
         return started
     before, uniform = evaluator.evaluations[0], math.log(len(evaluator.characters))

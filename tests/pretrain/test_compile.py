@@ -50,7 +50,7 @@ def both(name: str, folders: tuple[Path, Path], tmp_path: Path, layers: int, **p
         used = plan if compiled else {key: value for key, value in plan.items() if key != "use_regional_compilation"}
         options = pretrain_options(name, layers, plan={"torch_compile": compiled, "evaluate_every": 3, **used})
         out = tmp_path / str(compiled)
-        counts = stage.run(options, *folders, tmp_path, out)
+        counts = stage.run(options, *folders, out)
         weights = load_file(out / stage.MODEL / "model.safetensors")
         found.append({"counts": counts, "evaluations": read_evaluations(out / "evaluations.json"), "weights": weights})
     return found
@@ -102,7 +102,7 @@ def test_regional_compilation_has_all_layers_and_their_surroundings(
     """ELECTRA's generator has layers, too."""
     compiled: list[str] = []
     monkeypatch.setattr(torch.nn.Module, "compile", lambda module: compiled.append(type(module).__name__))
-    stage.run(pretrain_options(name, 3, total_tokens=300, plan=REGIONAL), *folders, tmp_path, tmp_path / name)
+    stage.run(pretrain_options(name, 3, total_tokens=300, plan=REGIONAL), *folders, tmp_path / name)
     assert [kind for kind in compiled if "Layer" in kind] == layers
     assert f"{layers[0].removesuffix('LayerGroup').removesuffix('Layer')}Embeddings" in compiled
     assert "LogitsGradient" in compiled

@@ -235,7 +235,7 @@ def test_the_stage_keeps_the_best_where_it_is_not_the_last(
         return {"loss": losses(step)}
 
     monkeypatch.setattr(held_out, "evaluate", evaluate)
-    counts = stage.run(options(evaluate_every=1), *folders, tmp_path, tmp_path / "out")
+    counts = stage.run(options(evaluate_every=1), *folders, tmp_path / "out")
     best = {"falls": counts["steps"], "rises": 0, "turns": 4}[way]
     assert counts["best_step"] == best
     name = "bert.embeddings.word_embeddings.weight"
@@ -260,7 +260,7 @@ def test_every_evaluation_runs_in_the_precision_of_the_training(
         return plain(self, model, hidden)
 
     monkeypatch.setattr(kind, "token_states", spy)
-    stage.run(options(mixed_precision=mixed_precision, evaluate_every=4), *folders, tmp_path, tmp_path / "out")
+    stage.run(options(mixed_precision=mixed_precision, evaluate_every=4), *folders, tmp_path / "out")
     assert not seen[0][0] and {training for training, _ in seen} == {True, False}
     assert {dtype for _, dtype in seen} == {torch.bfloat16 if mixed_precision == "bf16" else torch.float32}
 
@@ -294,6 +294,6 @@ def test_an_evaluation_leaves_random_state_and_mode_of_the_training(tmp_path: Pa
 def test_how_often_is_evaluated_changes_no_weight(folders: tuple[Path, Path], tmp_path: Path) -> None:
     for name, every in (("often", 1), ("rarely", 100)):
         electra = options("rtd", {"name": "electra", **SMALL, "generator_share": 0.5}, evaluate_every=every)
-        stage.run(electra, *folders, tmp_path, tmp_path / name)
+        stage.run(electra, *folders, tmp_path / name)
     digests = {sha256(tmp_path / name / stage.MODEL / "model.safetensors") for name in ("often", "rarely")}
     assert len(digests) == 1

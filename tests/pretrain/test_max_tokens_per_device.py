@@ -115,7 +115,7 @@ def test_a_ramp_in_parts_trains_what_whole_batches_do(
 ) -> None:
     train_by_sgd(monkeypatch)
     for name, plan in [("whole", {}), ("parts", {"max_tokens_per_device": 100, "dataloader_num_workers": 2})]:
-        stage.run(ramp(**plan), *folders, tmp_path, tmp_path / name)
+        stage.run(ramp(**plan), *folders, tmp_path / name)
     weights, expected = (load_file(tmp_path / name / stage.MODEL / "model.safetensors") for name in ("parts", "whole"))
     torch.testing.assert_close(weights, expected, rtol=1e-5, atol=2e-6)
     assert any(not torch.equal(weights[name], expected[name]) for name in weights), "it was computed in parts"

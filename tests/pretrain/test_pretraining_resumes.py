@@ -92,11 +92,11 @@ def options(**plan: Any) -> stage.PretrainOptions:
 def test_the_stage_resumes_to_the_same_model_file_and_held_out_losses(
     folders: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    expected = stage.run(options(), *folders, tmp_path, tmp_path / "whole")
+    expected = stage.run(options(), *folders, tmp_path / "whole")
     for _ in range(3):
         with pytest.raises(Stopped):
-            stage.run(options(max_minutes=1e-9), *folders, tmp_path, tmp_path / "cut")
-    found = stage.run(options(), *folders, tmp_path, tmp_path / "cut")
+            stage.run(options(max_minutes=1e-9), *folders, tmp_path / "cut")
+    found = stage.run(options(), *folders, tmp_path / "cut")
     for key in expected.keys() - {"train_loss"}:
         assert found[key] == expected[key], key
     models = [tmp_path / name / stage.MODEL / "model.safetensors" for name in ("whole", "cut")]
@@ -104,7 +104,7 @@ def test_the_stage_resumes_to_the_same_model_file_and_held_out_losses(
 
 
 def test_the_stage_learns_and_its_model_loads(folders: tuple[Path, Path], tmp_path: Path) -> None:
-    counts = stage.run(options(), *folders, tmp_path, tmp_path / "out")
+    counts = stage.run(options(), *folders, tmp_path / "out")
     assert counts["held_out_after"]["loss"] < counts["held_out_before"]["loss"]
     loaded = BertForPreTraining.from_pretrained(tmp_path / "out" / stage.MODEL)
     assert counts["parameters"] == loaded.num_parameters()
@@ -115,11 +115,11 @@ def test_the_stage_learns_and_its_model_loads(folders: tuple[Path, Path], tmp_pa
 def test_the_stage_resumes_with_another_number_of_threads_to_the_same_model_file(
     folders: tuple[Path, Path], tmp_path: Path, first: int, then: int
 ) -> None:
-    stage.run(options(), *folders, tmp_path, tmp_path / "whole")
+    stage.run(options(), *folders, tmp_path / "whole")
     for _ in range(2):
         with pytest.raises(Stopped):
-            stage.run(options(max_minutes=1e-9, dataloader_num_workers=first), *folders, tmp_path, tmp_path / "cut")
-    stage.run(options(dataloader_num_workers=then), *folders, tmp_path, tmp_path / "cut")
+            stage.run(options(max_minutes=1e-9, dataloader_num_workers=first), *folders, tmp_path / "cut")
+    stage.run(options(dataloader_num_workers=then), *folders, tmp_path / "cut")
     models = [tmp_path / name / stage.MODEL / "model.safetensors" for name in ("whole", "cut")]
     assert sha256(models[0]) == sha256(models[1])
 

@@ -90,7 +90,7 @@ def pretrained(
 ) -> None:
     """Train into `place/name`; stop at the first check and resume, `stops` times, and then to the end if it `ends`.
     `check_every`: parts between two checks, as on GPUs."""
-    folders = (place / "shards", place / "tokenizer", place, place / name)
+    folders = (place / "shards", place / "tokenizer", place / name)
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(loop.PARTS_BETWEEN_CHECKS, "cpu", check_every)
         train_by_sgd(patch)
