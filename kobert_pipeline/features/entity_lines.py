@@ -65,7 +65,9 @@ def _sentence(block: list[Row], form: str, index: int) -> Iterator[Row | Unreada
     if len(pairs) < len(block) - len(comments) or not pairs:
         return
     tokens, tags = [token for token, _ in pairs], [tag for _, tag in pairs]
-    cells: dict[str, Any] = {"id": comments[0].split("\t")[0].strip() if comments else str(index)}
+    # KLUE's files begin with comments about the file, KMOU has a second one with the text
+    name = comments[-1 if form == "klue" else 0] if comments else str(index)
+    cells: dict[str, Any] = {"id": name.split("\t")[0].strip()}
     if form == "sentences":
         cells |= {"text": tokens[0], "tags": tags[0].split()}
     else:

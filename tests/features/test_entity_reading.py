@@ -14,7 +14,9 @@ import pytest
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.task import Task
 
-KLUE = """## own-0\t특히 <강릉역:LC>은 <내일 밤:TI>까지 붐빈다.
+KLUE = """## 문장 구분자 : \\n\\n
+## 컬럼명 : CHAR\tNE_TAG
+## own-0\t특히 <강릉역:LC>은 <내일 밤:TI>까지 붐빈다.
 특\tO
 히\tO
  \tO
@@ -134,7 +136,7 @@ def test_types_are_those_of_the_training_files_or_as_said(tmp_path: Path) -> Non
     assert given.fit_labels([tmp_path / "not read"]) is given
     with pytest.raises(
         UserError,
-        match=r"b\.tsv, line 1: the type of '강릉역' is 'LC'; allowed are PER, LOC, NUM \(also refused: line 17\)$",
+        match=r"b\.tsv, line 1: the type of '강릉역' is 'LC'; allowed are PER, LOC, NUM \(also refused: line 19\)$",
     ):
         given.read(tmp_path / "b.tsv")
     with pytest.raises(
