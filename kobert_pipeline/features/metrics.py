@@ -6,6 +6,7 @@ import statistics
 import string
 from collections import Counter
 from collections.abc import Callable
+from difflib import SequenceMatcher
 from typing import Any
 
 import numpy as np
@@ -89,7 +90,7 @@ def _class_row(name: str, both: int, given: int, right: int) -> dict[str, Any]:
         "label": name,
         "precision": round(100.0 * both / given, 4) if given else 0.0,
         "recall": round(100.0 * both / right, 4) if right else 0.0,
-        "f1": round(100.0 * 2 * both / (given + right), 4) if given + right else 0.0,
+        "f1": round(_f1(given, right, both), 4),
         "support": right,
     }
 
@@ -197,42 +198,88 @@ def korquad_scores(predictions: list[str], answers: list[list[str]]) -> dict[str
     return {"exact_match": 100.0 * exact / len(pairs), "f1": 100.0 * f1_sum / len(pairs)}
 
 
-def entity_scores(predictions: list[list[Any]], entities: list[list[Any]]) -> dict[str, float]:
-    """Micro-averaged precision, recall and F1 of entities [start, end, type], in percent. As in `conlleval` an entity
-    is right if start, end and type are; 0.0 where none is."""
-    sides = [
-        {(text, *entity) for text, listed in enumerate(side) for entity in listed} for side in (predictions, entities)
+def klue_scores(predictions: list[str], answers: list[list[str]]) -> dict[str, float]:
+    """KLUE-MRC's exact match and ROUGE-W: means over the questions of the best value over each question's answers, in
+    percent; without answers "" is right. Texts are normalized as in KLUE's program, which keeps 《》 and the like."""
+    pairs = [
+        (klue_normalize(prediction), [klue_normalize(answer) for answer in right] or [""])
+        for prediction, right in zip(predictions, answers, strict=True)
     ]
-    given, right = (len(side) for side in sides)
-    both = 100.0 * len(sides[0] & sides[1])
     return {
-        "entity_f1": 2 * both / (given + right) if given + right else 0.0,
-        "entity_precision": both / given if given else 0.0,
-        "entity_recall": both / right if right else 0.0,
+        "klue_exact_match": 100.0 * mean([float(prediction in right) for prediction, right in pairs]),
+        "rouge_w": 100.0 * mean([max(rouge_w(prediction, answer) for answer in right) for prediction, right in pairs]),
     }
+
+
+def klue_normalize(answer: str) -> str:
+    """KLUE's `normalize_answer_for_klue_mrc`: lower case, no ASCII punctuation, single spaces. Its pattern of other
+    symbols matches none of them alone, so they stay."""
+    return " ".join(answer.lower().translate(_PUNCTUATION).split())
+
+
+def rouge_w(prediction: str, answer: str) -> float:
+    """KLUE's ROUGE-W, from 0 to 1: the F1 of the longest run of characters that both texts have."""
+    if not answer:
+        return float(not prediction)
+    longest = SequenceMatcher(None, prediction, answer).find_longest_match()
+    return 2 * longest.size / (len(prediction) + len(answer))
+
+
+def entity_scores(predictions: list[list[Any]], entities: list[list[Any]]) -> dict[str, float]:
+    """Micro-averaged F1, precision and recall of entities [start, end, type], and the mean F1 over all types that occur
+    (KLUE's entity F1), in percent. As in `conlleval` an entity is right if start, end and type are; 0.0 where none
+    is."""
+    counts = entity_counts(predictions, entities)
+    given, right, both = (of_type.total() for of_type in counts)
+    f1_by_type = [_f1(*(of_type[kind] for of_type in counts)) for kind in counts[0] | counts[1]]
+    return {
+        "entity_f1": _f1(given, right, both),
+        "entity_precision": 100.0 * both / given if given else 0.0,
+        "entity_recall": 100.0 * both / right if right else 0.0,
+        "entity_macro_f1": mean(f1_by_type) if f1_by_type else 0.0,
+    }
+
+
+def entity_counts(predictions: list[list[Any]], entities: list[list[Any]]) -> list[Counter[str]]:
+    """By type the number of entities that were predicted, that are right, and that are both."""
+    given, right = (
+        {(text, *entity) for text, listed in enumerate(side) for entity in listed} for side in (predictions, entities)
+    )
+    return [Counter(kind for *_, kind in side) for side in (given, right, given & right)]
+
+
+def _f1(given: int, right: int, both: int) -> float:
+    """F1 in percent of a class that was predicted `given` times, is right `right` times, and is both `both` times; 0.0
+    where it does not occur."""
+    return 100.0 * 2 * both / (given + right) if given + right else 0.0
 
 
 def entity_report(predictions: list[list[Any]], entities: list[list[Any]], kinds: list[str]) -> dict[str, Any]:
     """`classes`: precision, recall and F1 in percent and the support (number of entities) of each type. An entity is
     right as in `entity_scores`. There is no confusion matrix: a wrong entity need not overlap with a right one."""
-    sides = [
-        {(text, *entity) for text, listed in enumerate(side) for entity in listed} for side in (predictions, entities)
-    ]
-    given, right, both = (Counter(kind for *_, kind in side) for side in (*sides, sides[0] & sides[1]))
+    given, right, both = entity_counts(predictions, entities)
     return {"classes": [_class_row(kind, both[kind], given[kind], right[kind]) for kind in kinds]}
 
 
-def character_macro_f1(predictions: list[list[Any]], entities: list[list[Any]], texts: list[str]) -> float:
-    """KLUE's character-level macro F1 of named entities (Park et al. 2021): the mean F1 of all B and I tags that occur,
-    over the characters of all texts without white space, in percent; 0.0 where no tag occurs. O does not count."""
+def character_scores(predictions: list[list[Any]], entities: list[list[Any]], texts: list[str]) -> dict[str, float]:
+    """KLUE's character-level macro F1 of named entities: the mean F1 of all tags that occur, over the characters of all
+    texts without white space, in percent. Of the B and I tags, as the paper describes it (Park et al. 2021; 0.0 where
+    none occurs), and with O among the tags, as KLUE's program computes it and its table has it."""
     given, right, both = Counter[str](), Counter[str](), Counter[str]()
     for text, *sides in zip(texts, predictions, entities, strict=True):
         predicted, expected = (character_tags(text, side) for side in sides)
         given.update(predicted.values())
         right.update(expected.values())
         both.update(tag for place, tag in predicted.items() if expected.get(place) == tag)
-    tags = {*given, *right}
-    return 100.0 * sum(2 * both[tag] / (given[tag] + right[tag]) for tag in tags) / len(tags) if tags else 0.0
+        letters = {place for place, character in enumerate(text) if not character.isspace()}
+        for counts, tagged in ((given, {*predicted}), (right, {*expected}), (both, {*predicted, *expected})):
+            counts["O"] += len(letters - tagged)
+    f1_by_tag = {tag: _f1(given[tag], right[tag], both[tag]) for tag in given | right}
+    inside = [score for tag, score in f1_by_tag.items() if tag != "O"]
+    return {
+        "character_macro_f1": mean(inside) if inside else 0.0,
+        "character_macro_f1_with_o": mean([*f1_by_tag.values()]) if f1_by_tag else 0.0,
+    }
 
 
 def character_tags(text: str, entities: list[Any]) -> dict[int, str]:

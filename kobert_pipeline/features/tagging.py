@@ -25,7 +25,7 @@ from kobert_pipeline.features.bio import OUTSIDE, Tag, parse_tag_set, spans, tag
 from kobert_pipeline.features.entity_lines import tagged_sentences
 from kobert_pipeline.features.entity_rows import EntityColumns, holds_rows, marked_rows
 from kobert_pipeline.features.format import Features, flatten, row_starts
-from kobert_pipeline.features.metrics import character_macro_f1, entity_report, entity_scores
+from kobert_pipeline.features.metrics import character_scores, entity_report, entity_scores
 from kobert_pipeline.features.task import (
     Example,
     Task,
@@ -270,10 +270,11 @@ class TaggingTask(Task):
         ]
 
     def score(self, predictions: list[Any], examples: list[Example]) -> dict[str, float]:
-        """Precision, recall and F1 of entities (exact span and type), and KLUE's character macro F1, in percent."""
+        """F1, precision and recall of entities (exact span and type), and KLUE's macro F1 of entities and of
+        characters, in percent."""
         right = [example["entities"] for example in examples]
         texts = [example["text"] for example in examples]
-        return entity_scores(predictions, right) | {"character_macro_f1": character_macro_f1(predictions, right, texts)}
+        return entity_scores(predictions, right) | character_scores(predictions, right, texts)
 
     def classification_report(self, predictions: list[Any], examples: list[Example]) -> dict[str, Any]:
         """Scores of each entity type."""

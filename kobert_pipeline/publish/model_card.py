@@ -30,7 +30,9 @@ PIPELINES = {
 HUB_METRICS = {
     "auprc": "average_precision", "macro_f1": "f1", "micro_f1": "f1", "subset_accuracy": "accuracy",
     "mcc": "matthews_correlation", "pearson": "pearsonr", "spearman": "spearmanr",
-    "entity_f1": "f1", "entity_precision": "precision", "entity_recall": "recall", "character_macro_f1": "f1",
+    "entity_f1": "f1", "entity_precision": "precision", "entity_recall": "recall", "entity_macro_f1": "f1",
+    "character_macro_f1": "f1", "character_macro_f1_with_o": "f1",
+    "klue_exact_match": "exact_match", "rouge_w": "rouge",
     "HasAns_exact": "exact_match", "HasAns_f1": "f1", "NoAns_exact": "exact_match", "NoAns_f1": "f1",
 }  # fmt: skip
 """{our metric: its name on the Hub}, where they differ."""

@@ -390,7 +390,9 @@ def test_predictions_are_scored_by_the_scores_of_each_task() -> None:
     predictions = task.predict({"logits": [np.array([value]) for value in (0.5, 3.0, 4.5, 1.0)]}, features)
     assert predictions == [0.5, 3.0, 4.5, 1.0]
     scores = task.score(predictions, [{"label": label} for label in (0.0, 2.0, 5.0, 1.5)])
-    assert list(scores) == ["pearson", "spearman"] and scores["spearman"] == pytest.approx(100)
+    assert list(scores) == ["pearson", "spearman", "f1"] and scores["spearman"] == pytest.approx(100)
+    # 3.0 and 4.5 mean the same, and of the right scores 5.0
+    assert scores["f1"] == pytest.approx(100 * 2 / 3)
 
 
 def test_all_rows_that_are_refused_are_named_at_once(tmp_path: Path, kobert: Callable[..., Any]) -> None:

@@ -89,7 +89,7 @@ FILES = {
     "own": "classification.jsonl",
 }
 METRICS = {
-    "nli": ["accuracy"], "pair": ["accuracy", "f1"], "sts": ["pearson", "spearman"], "acceptability": ["mcc",
+    "nli": ["accuracy"], "pair": ["accuracy", "f1"], "sts": ["pearson", "spearman", "f1"], "acceptability": ["mcc",
     "accuracy"],
     "own": ["accuracy", "macro_f1", "mcc"],
 }  # fmt: skip

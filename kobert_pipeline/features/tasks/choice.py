@@ -43,6 +43,7 @@ class Choice(LabelledTask):
     name: Literal["choice"] = "choice"
     auto_class: ClassVar[str] = "AutoModelForMultipleChoice"
     labels: ClassVar[tuple[str, ...]] = ()
+    scores: ClassVar[tuple[str, ...]] = ("accuracy", "macro_f1")
     metric: ClassVar[str] = "accuracy"
     endpoint: ClassVar[str | None] = None
     known: ClassVar[dict[str, tuple[str, ...]]] = {"text": ("sent1", "premise", "context", "text"), "label": ("label",)}

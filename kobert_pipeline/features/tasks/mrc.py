@@ -1,12 +1,12 @@
 """Machine reading comprehension with unanswerable questions: KLUE-MRC, SQuAD 2.0 and files in their form.
 
-Park et al., *KLUE*, NeurIPS 2021, reports exact match and ROUGE-W; here the second score is KorQuAD's F1 over
-characters.
+Besides the scores of SQuAD 2.0 over KorQuAD's characters, those of Park et al., *KLUE*, NeurIPS 2021.
 """
 
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
+from kobert_pipeline.features.metrics import klue_scores
 from kobert_pipeline.features.span_examples import squad_examples
 from kobert_pipeline.features.task import Example
 from kobert_pipeline.features.unanswerable import UnanswerableTask
@@ -25,3 +25,8 @@ class Mrc(UnanswerableTask):
     def read(self, path: Path) -> list[Example]:
         """Every question. Raises UserError where an answer is not at its `answer_start`, or an id occurs twice."""
         return squad_examples(questions(path))
+
+    def score(self, predictions: list[Any], examples: list[Example]) -> dict[str, float]:
+        """As for every task with unanswerable questions, and KLUE's exact match and ROUGE-W, in percent."""
+        answers = [[text for text, _ in example["answers"]] for example in examples]
+        return super().score(predictions, examples) | klue_scores(predictions, answers)

@@ -9,9 +9,13 @@ from typing import Any, ClassVar, Literal
 
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.labelled import PairTask, ScoredTask
+from kobert_pipeline.features.metrics import f1
+from kobert_pipeline.features.task import Example
 from kobert_pipeline.tables.columns import number_of
 
 LARGEST = 5
+SAME = 3
+"""Two texts with at least this score mean the same (KLUE)."""
 
 
 class Sts(PairTask, ScoredTask):
@@ -29,6 +33,12 @@ class Sts(PairTask, ScoredTask):
     def label_parser(self) -> Callable[[Any], int | float]:
         """A function from a score in the file to a number. It raises UserError outside 0 to 5."""
         return parse_score
+
+    def score(self, predictions: list[Any], examples: list[Example]) -> dict[str, float]:
+        """Pearson and Spearman correlation, and KLUE's F1 of the pairs that mean the same, in percent."""
+        sides = predictions, [example["label"] for example in examples]
+        same = ([int(score >= SAME) for score in side] for side in sides)
+        return super().score(predictions, examples) | {"f1": f1(*same)}
 
 
 def parse_score(value: Any) -> float:
