@@ -27,7 +27,10 @@ DOCUMENTS = [*READMES, *GUIDES]
 ENDS = {"|", ">", ">>", "2>", "&&", ";", "&", "<"}
 
 
-DOWNLOADED = {"base": {"kowiki", "korquad"}, "small": {"kowiki"}, "korquad": {"korquad"}, "klue-ner": {"klue"}}
+DOWNLOADED = {
+    "base": {"kowiki", "korquad"}, "small": {"kowiki"}, "korquad": {"korquad"}, "klue-ner": {"klue"}, "klue": {"klue"},
+    "kobest": {"kobest"},
+}  # fmt: skip
 """What has to be downloaded for the shipped recipes whose data is not in a clone."""
 
 

@@ -12,6 +12,7 @@ from kobert_pipeline.cli.run_results import outcome_row, print_results
 from kobert_pipeline.distributed import is_main_process
 from kobert_pipeline.files import locked
 from kobert_pipeline.progress import shown_on
+from kobert_pipeline.runs.compare import Table, records, score_table
 from kobert_pipeline.runs.runner import Outcome, follow
 from kobert_pipeline.runs.runner import run as run_jobs
 
@@ -39,7 +40,7 @@ def run_recipe(
     from kobert_pipeline.runs.displays import progress_display
 
     redoes = "pretrain" in (redo or [])
-    _, planned = plan(recipe, settings, run_dir, num_workers, no_fit if redoes else recorded_fit, before_test)
+    loaded, planned = plan(recipe, settings, run_dir, num_workers, no_fit if redoes else recorded_fit, before_test)
     if not is_main_process():
         # without the lock of the folder, which rank 0 holds for all
         follow(planned, only)
@@ -52,14 +53,19 @@ def run_recipe(
                 _, planned = plan(recipe, settings, run_dir, num_workers, fit)
             outcomes = run_jobs(planned, only, until, redo, redo_changed)
         uploaded = after() if after else None
-    _print_outcome(outcomes, uploaded, as_json)
+    is_scored = loaded.table and any(outcome.job.stage == "finetune" for outcome in outcomes)
+    scores = score_table([planned[0].folder.parent], loaded.table) if is_scored else None
+    _print_outcome(outcomes, scores, uploaded, as_json)
 
 
-def _print_outcome(outcomes: list[Outcome], uploaded: dict[str, Any] | None, as_json: bool) -> None:
+def _print_outcome(
+    outcomes: list[Outcome], scores: Table | None, uploaded: dict[str, Any] | None, as_json: bool
+) -> None:
     if as_json:
         rows = [outcome_row(outcome) for outcome in outcomes]
-        print_json({"stages": rows} | ({"upload": uploaded} if uploaded else {}))
+        table = {"table": records(scores)} if scores else {}
+        print_json({"stages": rows} | table | ({"upload": uploaded} if uploaded else {}))
         return
-    print_results(outcomes)
+    print_results(outcomes, scores)
     if uploaded:
         print_upload(uploaded)

@@ -3,18 +3,21 @@ published checkpoint is."""
 
 import sys
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import groupby
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.metrics import mean, spread
 from kobert_pipeline.progress import by_source_text, dropped_documents, new_head_text
-from kobert_pipeline.runs import manifest
+from kobert_pipeline.runs import compare, manifest
 from kobert_pipeline.runs.displays import WIDTH, clock_time
 from kobert_pipeline.runs.runner import Job, Outcome
+
+if TYPE_CHECKING:
+    from rich.table import Column, Table
 
 TRUNCATED_SHARE = 0.03
 """Truncated training examples are mentioned if their share is larger than this."""
@@ -54,25 +57,38 @@ def outcome_row(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def print_results(outcomes: list[Outcome]) -> None:
-    """Print a table with a row per stage, data set, fine-tuning (all its seeds) and published checkpoint, and the run's
-    folder. It has the terminal's width, elsewhere `WIDTH` columns at most; long results are wrapped."""
+def print_results(outcomes: list[Outcome], scores: compare.Table | None = None) -> None:
+    """Print a table with a row per stage, data set, fine-tuning (all its seeds) and published checkpoint, then that of
+    the `scores`, and the run's folder. Tables have the terminal's width, elsewhere `WIDTH` columns at most; long
+    results are wrapped."""
     from rich.console import Console
-    from rich.table import Column, Table
-    from rich.text import Text
+    from rich.table import Column
 
     # a long path is broken, not shortened: people copy it
     header = ("stage", "status", Column("time", justify="right"), Column("result", overflow="fold"))
-    table = Table(*header, box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     data = {outcome.job.folder: outcome.counts for outcome in outcomes if outcome.job.stage == "features"}
-    for title, group in groupby(outcomes, _row_title):
-        table.add_row(*map(Text, _row(title, list(group), data)))
+    rows = [_row(title, list(group), data) for title, group in groupby(outcomes, _row_title)]
     console = Console(width=None if sys.stdout.isatty() else WIDTH, highlight=False)
-    console.print(table)
+    console.print(_table(header, rows))
+    if scores:
+        names, lines = scores
+        console.print()
+        # one run: a row per score, since all of them are wider than a terminal
+        console.print(_table((names[0], lines[0][0]), zip(names[1:], lines[0][1:], strict=True)))
     if outcomes:
         job = outcomes[0].job
         run_dir = job.folder.parents[len(Path(job.path).parts) - 1]
         console.print(f"\nrun folder: {run_dir}", markup=False, soft_wrap=True)
+
+
+def _table(header: Iterable["Column | str"], rows: Iterable[Iterable[str]]) -> "Table":
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(*header, box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    return table
 
 
 def _row_title(outcome: Outcome) -> str:

@@ -79,6 +79,9 @@ class Recipe(Options):
     """Fine-tunings by name."""
     publish: dict[str, publish_stage.PublishOptions] = {}
     """Published checkpoints by name."""
+    table: dict[str, str] = Field({}, exclude=True)
+    """Columns of the table of scores at the end of `kobert run`, and of `kobert compare --table`: the fine-tuning and
+    the score of each, as in {STS r: sts.pearson}."""
 
     @field_validator("report_to", mode="before")
     @classmethod
@@ -154,6 +157,13 @@ class Recipe(Options):
             self._check_finetuning(name, tuned)
         for name, published in self.publish.items():
             self._check_checkpoint(name, published)
+        for title, column in self.table.items():
+            name, _, score = column.partition(".")
+            if name not in self.finetune or not score:
+                raise ValueError(
+                    f"table: '{title}' is '{column}'; FINETUNING.SCORE was expected, such as nli.accuracy, with one of "
+                    f"the fine-tunings {', '.join(self.finetune)}"
+                )
         positions = self.pretrain.architecture.max_position_embeddings
         for name, prepared in self.features.items():
             self._check_made_examples(name, prepared)

@@ -329,6 +329,16 @@ def publish_jobs(recipe: Recipe, run: Run) -> Iterator[Job]:
         )  # fmt: skip
 
 
+def load_recipe(recipe: str, settings: list[str] | None = None) -> Recipe:
+    """A recipe by its path or name, with `settings` (`key.key=value`) applied. Raises UserError for one that is not
+    valid."""
+    content = recipe_file.load(recipe, settings or [])
+    try:
+        return Recipe.model_validate(content)
+    except ValidationError as error:
+        raise UserError(f"recipe {recipe}: {first_error(error)}") from None
+
+
 def plan(
     recipe: str,
     settings: list[str] | None,
@@ -342,11 +352,7 @@ def plan(
 
     Raises UserError for a recipe that is not valid or a data folder that does not exist.
     """
-    content = recipe_file.load(recipe, settings or [])
-    try:
-        loaded = Recipe.model_validate(content)
-    except ValidationError as error:
-        raise UserError(f"recipe {recipe}: {first_error(error)}") from None
+    loaded = load_recipe(recipe, settings)
     data_dir = data_folder(recipe, loaded.data_dir)
     name = recipe_file.find(recipe).stem
     run = Run(name, data_dir, run_dir or Path("runs") / name, num_workers, loaded.report_to, before_test=before_test)

@@ -194,8 +194,44 @@ def notes(rows: list[dict[str, Any]]) -> list[str]:
     return sentences
 
 
-def tables(rows: list[dict[str, Any]], differing: dict[str, list[Any]]) -> list[Table]:
-    """The rows as a table, followed by a table of the options that differ between the runs, if any."""
+def score_table(run_dirs: list[Path], columns: dict[str, str]) -> Table:
+    """A row per run, with the mean over the seeds of each of the `columns` {title: FINETUNING.SCORE}, and how many
+    seeds these are; "-" for a fine-tuning that the run does not have.
+
+    Raises UserError for a score that its task does not have.
+    """
+    lines = []
+    for run_dir in run_dirs:
+        rows = comparison_rows([run_dir])
+        names = [column.partition(".")[0] for column in columns.values()]
+        tuned = {row["finetune"]: row for row in rows if row["scores"] and row["finetune"] in names}
+        starts = dict.fromkeys(row["start"] for row in tuned.values() or rows)
+        seeds = [row["seeds"] for row in tuned.values()]
+        several = " to ".join(map(str, sorted({min(seeds), max(seeds)}))) if seeds else "-"
+        scores = [_score(tuned, column) for column in columns.values()]
+        lines.append([run_dir.name, ", ".join(starts), several, *scores])
+    return ["run", "start", "seeds", *columns], lines
+
+
+def _score(tuned: dict[str, dict[str, Any]], column: str) -> str:
+    """The mean of one score of one of the fine-tunings `tuned`, where there is no test set that on dev."""
+    name, _, metric = column.partition(".")
+    if name not in tuned:
+        return "-"
+    row = tuned[name]
+    if metric not in row["scores"]:
+        raise UserError(f"{name} has no score '{metric}'; its scores are {', '.join(row['scores'])}")
+    return f"{row['scores'][metric]['mean']:.2f}{'' if row['split'] == 'test' else ' (dev)'}"
+
+
+def records(of_table: Table) -> list[dict[str, str]]:
+    """The rows of a table as JSON objects."""
+    header, lines = of_table
+    return [dict(zip(header, line, strict=True)) for line in lines]
+
+
+def fine_tuning_table(rows: list[dict[str, Any]]) -> Table:
+    """A row per fine-tuning of each run, and per part of an ablation of priors."""
     losses = loss_columns(rows)
     # test sets are read once, at the end, so it is by dev that runs are chosen
     on_dev = ["dev: mean (range)"] if any("dev_scores" in row for row in rows) else []
@@ -218,12 +254,13 @@ def tables(rows: list[dict[str, Any]], differing: dict[str, list[Any]]) -> list[
              f"{row['examples']:,}" if "examples" in row else "-",
              *(_scores_text(row.get("dev_scores", row["scores"])) if whole else "-" for _ in on_dev)]
         )  # fmt: skip
-    found = [(header, lines)]
-    if differing:
-        runs = list(dict.fromkeys(row["run"] for row in rows))
-        option_rows = [[name, *(str(value)[:60] for value in values)] for name, values in differing.items()]
-        found.append((["option", *runs], option_rows))
-    return found
+    return header, lines
+
+
+def options_table(run_dirs: list[Path], differing: dict[str, list[Any]]) -> list[Table]:
+    """A table of the options that differ between the runs; none where all are the same."""
+    rows = [[name, *(str(value)[:60] for value in values)] for name, values in differing.items()]
+    return [(["option", *(run_dir.name for run_dir in run_dirs)], rows)] if rows else []
 
 
 def _scores_text(scores: dict[str, Any]) -> str:
@@ -259,11 +296,11 @@ def _loss_key(row: dict[str, Any]) -> str:
     return digest([row["objective"], row["vocabulary"]]) if "objective" in row else ""
 
 
-def markdown(rows: list[dict[str, Any]], differing: dict[str, list[Any]]) -> str:
+def markdown(printed: list[Table]) -> str:
     """The tables in Markdown."""
-    return "\n\n".join(table(header, lines) for header, lines in tables(rows, differing))
+    return "\n\n".join(table(header, lines) for header, lines in printed)
 
 
-def latex(rows: list[dict[str, Any]], differing: dict[str, list[Any]]) -> str:
+def latex(printed: list[Table]) -> str:
     """The tables in LaTeX."""
-    return "\n\n".join([PREAMBLE, *(booktabs(header, lines) for header, lines in tables(rows, differing))])
+    return "\n\n".join([PREAMBLE, *(booktabs(header, lines) for header, lines in printed)])
