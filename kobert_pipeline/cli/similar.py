@@ -2,6 +2,8 @@
 
 import json
 from bisect import bisect_right
+from collections.abc import Callable
+from functools import partial
 from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,7 +19,8 @@ from kobert_pipeline.errors import UserError
 if TYPE_CHECKING:
     import numpy as np
 
-    from kobert_pipeline.inference.similar import Scores
+    from kobert_pipeline.inference.embed import Embedder
+    from kobert_pipeline.inference.similar import Scores, Searchable
     from kobert_pipeline.inference.text_index import TextIndex
 
 CHARACTERS_SHOWN = 200
@@ -64,37 +67,36 @@ def similar(
     _refuse_conflicts(queries, candidates, column, gold, by or [], hybrid_pooling, vectors, index)
     numbers = parse_layers(layers)
 
-    from kobert_pipeline.inference.similar import (
-        Searchable,
-        Texts,
-        contexts,
-        embedders,
-        rankers,
-        refuse_unknown,
-        top,
-        top_of_stored,
-    )
+    from kobert_pipeline.inference import similar as search
     from kobert_pipeline.inference.text_index import TextIndex
 
-    refuse_unknown(by or [], hybrid_pooling)
-    embedder_of, asked = embedders(checkpoint, tokenizer, numbers, weights), queries or []
-
-    def rank(searched: Searchable) -> "dict[str, Scores]":
-        trained = embedder_of(None).pooling if not by or "hybrid" in by else ""  # that of the model's training
-        methods = list(dict.fromkeys(by or [trained]))
-        return rankers(searched, methods, embedder_of, hybrid_pooling or trained, bm25_weight)
-
+    search.refuse_unknown(by or [], hybrid_pooling)
+    embedder_of, asked = search.embedders(checkpoint, tokenizer, numbers, weights), queries or []
+    rank = partial(_scores, by=by or [], embedder_of=embedder_of, hybrid=hybrid_pooling, bm25_weight=bm25_weight)
     if gold:
-        texts, asked, right = contexts(gold)
-        _print_evaluation(rank(Texts(texts)), asked, right, len(texts), as_json)
-    elif vectors:
-        files = Candidates(candidates or [], column)
-        ranked = top_of_stored(vectors, files.lines, files.numbers, embedder_of, by, asked, top_k)
-        _print_ranking(ranked, asked, files, as_json)
+        texts, asked, right = search.contexts(gold)
+        _print_evaluation(rank(search.Texts(texts)), asked, right, len(texts), as_json)
+        return
+    searched = TextIndex(index) if index else Candidates(candidates or [], column)
+    if vectors and isinstance(searched, Candidates):
+        ranked = search.top_of_stored(vectors, searched.lines, searched.numbers, embedder_of, by, asked, top_k)
     else:
-        searched = TextIndex(index) if index else Candidates(candidates or [], column)
-        ranked = {method: top(scores, asked, top_k) for method, scores in rank(searched).items()}
-        _print_ranking(ranked, asked, searched, as_json)
+        ranked = {method: search.top(scores, asked, top_k) for method, scores in rank(searched).items()}
+    _print_ranking(ranked, asked, searched, as_json)
+
+
+def _scores(
+    searched: "Searchable",
+    by: list[str],
+    embedder_of: Callable[[str | None], "Embedder"],
+    hybrid: str | None,
+    bm25_weight: float,
+) -> "dict[str, Scores]":
+    """{method: its scores}, by default of the pooling that the model was trained with."""
+    from kobert_pipeline.inference.similar import rankers
+
+    trained = embedder_of(None).pooling if not by or "hybrid" in by else ""
+    return rankers(searched, list(dict.fromkeys(by or [trained])), embedder_of, hybrid or trained, bm25_weight)
 
 
 def _refuse_conflicts(

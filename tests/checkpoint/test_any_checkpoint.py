@@ -45,7 +45,7 @@ def recipe(folder: Path, checkpoint: object, data: Path, **more: Any) -> Path:
             # so short that contexts have several windows
             "korquad": {"task": {"name": "korquad", "stride": 16}, "dev_share": 0.3, "max_length": 64} | QUESTIONS,
         },
-        "finetune": {"nsmc": {"plan": plan}, "korquad": {"plan": plan}},
+        "finetune": {"nsmc": {"plan": plan, "baseline": "none"}, "korquad": {"plan": plan}},
         "publish": {"nsmc": {"source": "nsmc", "onnx": False}},
     } | more  # fmt: skip
     path = folder / "foreign.yaml"
@@ -157,7 +157,7 @@ def test_one_of_this_package_needs_its_analyzer_and_keeps_its_licence(
     data: Path, tiny: Any, tmp_path: Path, kobert: Callable
 ) -> None:
     plan, features = {"epochs": 1, "batch_size": 16}, {"task": "nsmc", "dev_share": 0.2, "license": "own"} | REVIEWS
-    tuned = {"features": {"nsmc": features}, "finetune": {"nsmc": {"plan": plan}}}
+    tuned = {"features": {"nsmc": features}, "finetune": {"nsmc": {"plan": plan, "baseline": "none"}}}
     checkpoint = shutil.copytree(tiny.run_dir / "publish" / "mlm", tmp_path / "mlm")
     card = (checkpoint / "README.md").read_text(encoding="utf-8")
     (checkpoint / "README.md").write_text(

@@ -45,7 +45,7 @@ def recipe(folder: Path, checkpoint: Path, data: Path, **more: Any) -> Path:
         "features": {"nsmc": {"task": "nsmc", "train": "reviews_test.txt", "dev_share": 0.3, "max_length": 32,
                               "license": "CC0-1.0"}},
         "pretrain": {"objective": "mlm", "max_length": 64, "batch_tokens": 512, "total_tokens": 4000},
-        "finetune": {"nsmc": {"plan": {"epochs": 1, "batch_size": 16}}},
+        "finetune": {"nsmc": {"baseline": "none", "plan": {"epochs": 1, "batch_size": 16}}},
         "publish": {"mlm": {"source": "pretrain"}, "nsmc": {"source": "nsmc"}},
     } | more  # fmt: skip
     path = folder / "further.yaml"
