@@ -1,24 +1,34 @@
 """Which columns of a table hold what is read from it, and their cells."""
 
+import ast
 import math
 import re
 from collections.abc import Callable, Sequence
+from datetime import date
+from decimal import Decimal
 from typing import Any, NamedTuple
 from unicodedata import normalize
 
 from kobert_pipeline.errors import UserError, did_you_mean
+from kobert_pipeline.files import parse_json
 from kobert_pipeline.tables.unreadable import Row, UnreadableInput
 
 IDS = ("guid", "id", "question_id", "qas_id", "qid")
 """Names of the column of an example's id in published data sets."""
+BRACKETS = ("[]", "{}", "()")
+LIST_ITEM = re.compile(
+    r"""\s*('(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|[+-]?\d+(?:\.\d*)?)\s*(?:,|(?=[\s'"]|$))""", re.DOTALL
+)
+"""A quoted text or a number in a list as Python or, without commas, NumPy prints it."""
+ARRAY = re.compile(r"\barray\((\[[^\[\]]*\])(?:, dtype=\w+)?\)")
 BY_OPTION = "by the option {field} of the task (kobert evaluate: --set {field}=NAME)"
 
 
 class RowField(NamedTuple):
     """Something that is read from each row, such as its text or its label.
 
-    `column` is the name that an option gives; without one, the first of the `known` names that the file has is it, if
-    its first value `fits`.
+    `column` is the name that an option gives; without one, the first of the `known` names that the file has, in any
+    case, is it, if its first value `fits`.
     """
 
     name: str
@@ -47,7 +57,9 @@ def _find_column(first: Row, field: RowField, task: str, by: str) -> str | None:
             raise UserError(f"{path}: there is no column '{field.column}'{guess}; name the column {by}{or_none}")
         return field.column
     # in the order of `known`: of several columns that would do, the first one listed is meant
-    named = (column for column in field.known if has_column(first.cells, column))
+    by_name = {name.casefold(): name for name in reversed(flat_cells(first.cells))}
+    matches = (name if has_column(first.cells, name) else by_name.get(name.casefold()) for name in field.known)
+    named = (column for column in matches if column is not None)
     column = next((column for column in named if field.fits(cell(first, column))), None)
     if column is None and field.known and field.required:
         names = ", ".join(f"{name:.30}" for name in list(flat_cells(first.cells))[:12])
@@ -98,19 +110,44 @@ def text_cell(row: Row, column: str, numbers: bool = False) -> str:
 
 
 def text_of(value: Any) -> Any:
-    """A number as the text that a tool took for it (the review 1004); any other value as it is."""
+    """A number as the text that a tool took for it (the review 1004), and a date as a table without types has it; any
+    other value as it is."""
     if (number := whole_number(value)) is not None:
         return str(number)
-    return str(value) if isinstance(value, float) and math.isfinite(value) else value
+    if isinstance(value, date):
+        return str(value).removesuffix(" 00:00:00")
+    return str(value) if isinstance(value, (float, Decimal)) and math.isfinite(value) else value
+
+
+def parse_container(text: str) -> Any:
+    """The list or object that a text is in JSON, or as Python, NumPy and pandas print one (sets and tuples are lists
+    too); the text itself where it is none."""
+    inside = text.strip()
+    if inside[:1] + inside[-1:] not in BRACKETS:
+        return text
+    try:
+        return parse_json(inside)
+    except ValueError:
+        pass
+    # not by `literal_eval`, which takes NumPy's ['a' 'b'] for ['ab']
+    if inside[0] == "[" and not LIST_ITEM.sub("", inside[1:-1]).strip():
+        return [ast.literal_eval(item) for item in LIST_ITEM.findall(inside[1:-1])]
+    try:
+        value = ast.literal_eval(ARRAY.sub(r"\1", inside))
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return text
+    if isinstance(value, (set, tuple)):
+        return sorted(value, key=str) if isinstance(value, set) else list(value)
+    return value if isinstance(value, (list, dict)) else text
 
 
 def label_text(value: Any) -> str | None:
-    """A label as text: a text, a whole number (4.0 is 4), true or false, or a list of one of these; None for anything
-    else."""
+    """A label as text: a text, a whole number (4.0 is 4), true or false, a date, or a list of one of these; None for
+    anything else."""
     if isinstance(value, list) and len(value) == 1:
         value = value[0]
-    if (number := whole_number(value)) is not None:
-        value = str(number)
+    if isinstance(value, date) or whole_number(value) is not None:
+        value = text_of(value)
     # files of a Mac may spell a label in NFD, which looks the same but would be another one
     return normalize("NFC", str(value).strip()) if isinstance(value, (str, bool)) else None
 
@@ -125,7 +162,7 @@ def label_value(label: str, truth: bool = True) -> str:
 
 def whole_number(value: Any) -> int | None:
     """A whole number, also where a table has it as 4.0; None for any other value."""
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    is_number = isinstance(value, (int, float, Decimal)) and not isinstance(value, bool)
     return int(value) if is_number and math.isfinite(value) and value == int(value) else None
 
 

@@ -4,9 +4,10 @@ import bz2
 import gzip
 import io
 import lzma
+import re
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, AnyStr, cast
 
@@ -24,6 +25,7 @@ LONGEST_LINE = 100_000_000
 """Bytes (characters in UTF-16) of a line; longer lines are skipped."""
 LARGEST_JSON = 2**30
 """Characters of a JSON file, all of which are in memory at once."""
+BETWEEN_OBJECTS = re.compile(r"(?<=^\})\s*\n(?=\{)", re.MULTILINE)
 DETECTED = "text in UTF-8, CP949 or UTF-16"
 
 
@@ -145,14 +147,18 @@ def _undetected(path: Path, head: bytes) -> UnreadableInput:
 
 
 def read_json_file(path: Path, encoding: str | None = None, lossy: bool = False) -> Any:
-    """The value of a JSON file. Raises UserError where it is not JSON, nested too deeply, longer than `LARGEST_JSON`,
+    """The value of a JSON file; of several objects below each other, as jq prints them, a list. Raises UserError where
+    it is not JSON, nested too deeply, longer than `LARGEST_JSON`,
     or has `Undecodable` lines, unless these may be (`lossy`)."""
     with open_lines(path, encoding, LARGEST_JSON) as lines:
+        text = "".join(_limited(path, lines, lossy))  # what it raises, `_translate_errors` words
         try:
-            return parse_json("".join(_limited(path, lines, lossy)))
+            return parse_json(text)
         except ValueError as error:
-            if isinstance(error, UnicodeDecodeError):  # a ValueError too; `_translate_errors` words it
-                raise
+            objects = BETWEEN_OBJECTS.split(text)
+            with suppress(ValueError):
+                if len(objects) > 1:
+                    return [parse_json(value) for value in objects]
             raise UnreadableInput("not_json", f"{path} is not a JSON file ({error})") from None
 
 

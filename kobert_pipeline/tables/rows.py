@@ -78,6 +78,28 @@ def read_json_lines(path: Path, encoding: str | None = None, longest: int = LONG
         raise only_blank_lines(path)
 
 
+def read_json_or_lines(path: Path) -> Rows:
+    """As `read_json_lines`; where the first line is no object, the whole file may be one JSON value."""
+    if not begins_with_object(path):
+        try:
+            yield from rows_of_json(path, read_json_file(path))
+            return
+        except UnreadableInput as problem:
+            if problem.reason != "not_json":
+                raise
+    yield from read_json_lines(path)  # says which lines are wrong
+
+
+def begins_with_object(path: Path) -> bool:
+    """Whether the first line of a file that is not blank is an object in JSON."""
+    with open_lines(path) as lines:
+        first = next((line for line in lines if line.strip()), "")
+    try:
+        return isinstance(parse_json(first), dict)
+    except ValueError:
+        return False
+
+
 def _json_row(line: str, location: Location, index: int) -> Row | UnreadableInput:
     try:
         cells = parse_json(line)
@@ -87,29 +109,59 @@ def _json_row(line: str, location: Location, index: int) -> Row | UnreadableInpu
 
 
 def _object_row(cells: Any, location: Location, index: int) -> Row | UnreadableInput:
+    if is_spacy(cells):
+        cells = {"text": cells[0], **cells[1]}
     if isinstance(cells, dict):
         return Row(cells, location, index)
     return UnreadableInput("wrong_type", f"an object was expected, not {type(cells).__name__}", location)
 
 
 def read_json(path: Path) -> Rows:
-    """The objects of a JSON file with a list of them, or the questions of one in SQuAD form, or the sentences of one in
-    the form of the Modu corpora."""
-    content = read_json_file(path)
-    if isinstance(content, dict) and isinstance(content.get("data"), list):
-        yield from questions_of(path, content)
+    """The rows of a JSON file, see `rows_of_json`, or of JSON Lines, which `datasets` writes under that name too."""
+    try:
+        content = read_json_file(path)
+    except UnreadableInput as problem:
+        if problem.reason != "not_json" or not begins_with_object(path):
+            raise
+        yield from read_json_lines(path)
         return
-    if isinstance(content, dict) and isinstance(content.get("document"), list):
-        yield from sentences_of(path, content["document"])
-        return
+    yield from rows_of_json(path, content)
+
+
+def rows_of_json(path: Path, content: Any) -> Rows:
+    """The objects of a list, which may be the only one under a key; or the questions in SQuAD form, or the sentences in
+    the form of the Modu corpora. Raises UnreadableInput for other content."""
+    if isinstance(content, dict):
+        lists = {key: value for key, value in content.items() if _is_table(value)}
+        data = content.get("data")
+        # of lists, pandas' orient='split', nobody would expect questions
+        is_squad = any("paragraphs" in entry for entry in lists.get("data", ())) or not lists
+        if isinstance(data, list) and is_squad and not (data and all(isinstance(entry, list) for entry in data)):
+            yield from questions_of(path, content)
+            return
+        if isinstance(content.get("document"), list):
+            yield from sentences_of(path, content["document"])
+            return
+        content = lists.popitem()[1] if len(lists) == 1 else content
     if not isinstance(content, list):
         raise UnreadableInput(
             "other_form",
-            f"{path}: a list of objects, or SQuAD form (data > paragraphs > context and qas), was expected, not "
-            f"{type(content).__name__}; a file with one object per line ends with .jsonl",
+            f"{path}: a list of objects (pandas writes one by orient='records'), or SQuAD form (data > paragraphs > "
+            f"context and qas), was expected, not {type(content).__name__}; a file with one object per line ends with "
+            ".jsonl",
         )
     for index, cells in enumerate(content, 1):
         yield _object_row(cells, Location(path, "entry", index), index)
+
+
+def _is_table(value: Any) -> bool:
+    is_list = isinstance(value, list) and bool(value)
+    return is_list and all(isinstance(entry, dict) or is_spacy(entry) for entry in value)
+
+
+def is_spacy(entry: Any) -> bool:
+    """Whether an entry is a text and an object of what is in it, as spaCy was trained on."""
+    return isinstance(entry, list) and [type(value) for value in entry] == [str, dict]
 
 
 def read_parquet(path: Path, columns: Mapping[str, str] = MappingProxyType({})) -> Rows:
@@ -151,7 +203,7 @@ def _batch_cells(batch: Any) -> Iterator[dict[str, Any] | None]:
 
 
 PARSERS: dict[str, Callable[[Path], Rows]] = {
-    ".tsv": read_table, ".txt": read_table, ".csv": read_table, ".jsonl": read_json_lines, ".json": read_json,
+    ".tsv": read_table, ".txt": read_table, ".csv": read_table, ".jsonl": read_json_or_lines, ".json": read_json,
     ".parquet": read_parquet, ".xlsx": read_excel,
 }  # fmt: skip
 """Suffix of a file's name: what reads its rows."""

@@ -4,6 +4,8 @@ file and line."""
 import json
 import unicodedata
 from collections.abc import Callable
+from datetime import date, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -444,6 +446,22 @@ def test_true_and_false_are_labels_and_1_and_0_by_value(tmp_path: Path, name: st
     for task in (alone, together, Task.choose({"name": "acceptability", "text": "text"})):
         assert [example["label"] for example in task.read(path)] == [1, 0]
         assert [example["label"] for example in task.read(numbers)] == [1, 0]
+
+
+@pytest.mark.parametrize("names", [("Text", "Label"), ("TEXT", "LABEL"), ("Sentence", "label")])
+def test_known_columns_are_read_in_any_case(tmp_path: Path, names: tuple[str, str]) -> None:
+    path = table(tmp_path / "a.csv", *(dict(zip(names, cells, strict=True)) for cells in (("글", "가"), ("말", "나"))))
+    examples = Task.choose("classification").fit_labels([path]).read(path)
+    assert [(example["text"], example["label"]) for example in examples] == [("글", 0), ("말", 1)]
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "a.csv"])
+@pytest.mark.parametrize("kind", [date, datetime, Decimal])
+def test_types_of_tables_are_labels_as_text_has_them(tmp_path: Path, name: str, kind: Any) -> None:
+    values = [Decimal(1), Decimal(2)] if kind is Decimal else [kind(2024, 5, 1), kind(2024, 5, 2)]
+    path = table(tmp_path / name, *({"text": f"글 {value}", "label": value} for value in values))
+    first = "2024-05-01 00:00:00" if (kind, name) == (datetime, "a.csv") else str(values[0])[:10]
+    assert Task.choose("classification").fit_labels([path]).dump()["labels"][0] == first
 
 
 def test_versions_stay_labels_as_they_are_written(tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ def test_a_column_without_a_name_is_not_read_and_a_short_row_is_filled(tmp_path:
 
 def test_a_carriage_return_of_excel_and_a_date_are_text(tmp_path: Path) -> None:
     path = xlsx(tmp_path / "a.xlsx", [["text", "day"], ["가_x000D_\n나", date(2026, 3, 4)]])
-    assert [row.cells for row in readable(read_rows(path))] == [{"text": "가\r\n나", "day": "2026-03-04 00:00:00"}]
+    assert [row.cells for row in readable(read_rows(path))] == [{"text": "가\r\n나", "day": "2026-03-04"}]
 
 
 @pytest.mark.parametrize("title", ["숨은 표", "빈 표"])

@@ -5,6 +5,7 @@ import csv
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -34,13 +35,27 @@ def by_modu(path: Path, texts: Texts) -> Path:
     return write(path, json.dumps({"document": [{"sentence": sentences[:2]}, {"sentence": sentences[2:]}]}))
 
 
+def rows_of(texts: Texts) -> list[dict[str, str]]:
+    return [{"text": text} for text in texts]
+
+
+def json_of(value: Any, indent: int | None = None) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=indent) + "\n"
+
+
 FORMATS: dict[str, tuple[str, Callable[[Path, Texts], Path]]] = {
     "a.csv": ("text", by_csv),
     "a.tsv": ("text", lambda path, texts: write(path, "n\ttext\n" + "".join(f"1\t{text}\n" for text in texts))),
     "a.xlsx": ("text", lambda path, texts: xlsx(path, [["text", "n"], *([text, 1] for text in texts)])),
     "a.jsonl": ("text", lambda path, texts: write(path, "".join(json.dumps({"text": text}) + "\n" for text in texts))),
-    "a.json": ("text", lambda path, texts: write(path, json.dumps([{"text": text} for text in texts], indent=1))),
+    "a.json": ("text", lambda path, texts: write(path, json.dumps(rows_of(texts), indent=1))),
     "a.parquet": ("text", lambda path, texts: parquet(path, {"text": texts})),
+    # under the other name, as `datasets` writes JSON Lines, and below each other, as jq prints objects
+    "lines.json": ("text", lambda path, texts: write(path, "".join(json_of({"text": text}) for text in texts))),
+    "list.jsonl": ("text", lambda path, texts: write(path, json_of(rows_of(texts)))),
+    "jq.jsonl": ("text", lambda path, texts: write(path, "".join(json_of({"text": text}, 2) for text in texts))),
+    "below-a-key.json": ("text", lambda path, texts: write(path, json_of({"info": {}, "data": rows_of(texts)}, 1))),
+    "spacy.json": ("text", lambda path, texts: write(path, json_of([[text, {"entities": []}] for text in texts]))),
     "squad.json": ("context", by_squad),
     "modu.json": ("form", by_modu),
 }
