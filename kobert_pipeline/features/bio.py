@@ -17,10 +17,11 @@ TYPE = re.compile(r"[^\W\d_][^\s=]*")
 TAG_SET = tuple(
     re.compile(pattern, re.DOTALL | re.IGNORECASE)
     for pattern in (
-        r"(?P<side>[BIESLU])[-_:](?P<type>.+)", r"(?P<type>.+)[-_:](?P<side>[BIESLU])", "(?P<side>[BIESLU])(?P<type>)",
+        r"(?P<side>[BIESLU])[-_:.](?P<type>.+)", r"(?P<type>.+)[-_:.](?P<side>[BIESLU])",
+        "(?P<side>[BIESLU])(?P<type>)",
     )
 )  # fmt: skip
-"""B-X, X-B, or B alone, of which a model has one for all of its outputs."""
+"""B-X, X-B, or B alone (of models, not of files), of which one is for all tags."""
 ONLY_TYPE = "ENTITY"
 """What the spans of a model without types are called."""
 NO_ENTITY = {"O", "UNK", "PAD", "X", "[UNK]", "[PAD]", "[CLS]", "[SEP]", "<PAD>", "<UNK>"}
@@ -48,14 +49,20 @@ def parse_tag(tag: str) -> Tag:
 
 
 def tag_parser(tags: Collection[str], what: str, strict: bool = False) -> Callable[[str], Tag]:
-    """How each of the `tags` of a file is parsed, by all of them: where one begins a span by B, all others are BIO;
-    else each is a type (NNG, VV-I). The function raises UserError for a tag of another form. Raises UserError, which
-    says `what` holds them, where they are no tags at all; `strict`: also for types without O."""
+    """How each of the `tags` of a file is parsed, by all of them: where one begins a span by B, all others are BIO; if
+    all agree also with another mark between side and type, and in any case; else each is a type (NNG, VV-I). The
+    function raises UserError for a tag of another form. Raises UserError, which says `what` holds them, where they are
+    no tags at all; `strict`: also for types without O."""
     marked = [tag for tag in tags if tag not in OUTSIDE]
     affixed = [tag for tag in marked if parse_tag(tag)[1] != tag]
     begins = any(PREFIXED.fullmatch(tag) or parse_tag(tag)[0] for tag in affixed)
     if begins or (affixed and len(affixed) == len(marked)):
         return _parse_affixed
+    for pattern in TAG_SET[:2]:
+        matches = {tag: pattern.fullmatch(tag) for tag in marked if tag != "o"}
+        sides = {match["side"].upper() for match in matches.values() if match}
+        if matches and all(matches.values()) and sides & {"B", "S", "U"}:
+            return lambda tag: _by_match(matches.get(tag))
     wrong = [tag for tag in marked if not TYPE.fullmatch(tag) or tag == "B"]
     if marked and (wrong or (strict and "O" not in tags)):
         shown = ", ".join(f"{tag!r:.30}" for tag in dict.fromkeys([*wrong, *marked]))
@@ -64,6 +71,16 @@ def tag_parser(tags: Collection[str], what: str, strict: bool = False) -> Callab
             "texts are for the task classification)"
         )
     return lambda tag: (False, None if tag in OUTSIDE else tag)
+
+
+def _by_match(match: re.Match[str] | None) -> Tag:
+    return (match["side"].upper() in "BSU", match["type"] or ONLY_TYPE) if match else (False, None)
+
+
+def split_tags(text: str) -> list[str]:
+    """The tags in a text, separated by white space or, where it has none, by commas."""
+    tags = text.split()
+    return tags if len(tags) > 1 else [tag.strip() for tag in text.split(",")] if "," in text else tags
 
 
 def _parse_affixed(tag: str) -> Tag:
@@ -81,10 +98,7 @@ def parse_tag_set(names: list[str]) -> list[Tag]:
         matches = [pattern.fullmatch(name) for name in names]
         others = [name.upper() for name, match in zip(names, matches, strict=True) if not match]
         if "O" in others and len(others) < len(names) and NO_ENTITY.issuperset(others):
-            return [
-                (match["side"].upper() in "BSU", match["type"] or ONLY_TYPE) if match else (False, None)
-                for match in matches
-            ]
+            return [_by_match(match) for match in matches]
     parse = tag_parser(names, "the checkpoint's id2label", strict=True)
     return [parse(name) for name in names]
 

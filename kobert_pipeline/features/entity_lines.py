@@ -10,7 +10,8 @@ from itertools import dropwhile, groupby, takewhile
 from pathlib import Path
 from typing import Any
 
-from kobert_pipeline.features.bio import PREFIXED, SUFFIXED, find_tokens
+from kobert_pipeline.errors import UserError
+from kobert_pipeline.features.bio import PREFIXED, SUFFIXED, find_tokens, split_tags
 from kobert_pipeline.tables.rows import read_lines
 from kobert_pipeline.tables.unreadable import Row, UnreadableInput
 
@@ -42,6 +43,11 @@ def tagged_sentences(path: Path) -> Iterator[Row | UnreadableInput]:
     if blocks and columns(blocks[0][0])[-1].lower() in HEADER:
         blocks[0] = blocks[0][1:]
     form = detect_form(blocks)
+    if form == "conll" and blocks and all(is_numbered_token(row) for block in blocks for row in block):
+        raise UserError(
+            f"{path}: the first column holds numbers, not tokens; name the columns in a first line, such as "
+            "sentence_id, word and tag"
+        )
     if form == "sentences":
         blocks = [[row] for block in blocks for row in block]
     for index, block in enumerate(filter(None, blocks)):
@@ -69,7 +75,7 @@ def _sentence(block: list[Row], form: str, index: int) -> Iterator[Row | Unreada
     name = comments[-1 if form == "klue" else 0] if comments else str(index)
     cells: dict[str, Any] = {"id": name.split("\t")[0].strip()}
     if form == "sentences":
-        cells |= {"text": tokens[0], "tags": tags[0].split()}
+        cells |= {"text": tokens[0], "tags": split_tags(tags[0])}
     else:
         cells |= {"tokens": tokens, "tags": tags}
     if form == "klue":
@@ -113,13 +119,19 @@ def detect_form(blocks: list[list[Row]]) -> str:
 def is_sentence(row: Row) -> bool:
     """Whether a line is a sentence and as many values as it has eojeols, perhaps after its id."""
     fields = text_of(row).split("\t")
-    return len(fields) in (2, 3) and len(fields[-1].split()) == len(fields[-2].split()) > 1
+    return len(fields) in (2, 3) and len(split_tags(fields[-1])) == len(fields[-2].split()) > 1
 
 
 def is_numbered(row: Row, before: int) -> bool:
     """Whether a line begins with its number in the sentence, counted from 0 or 1; `before` lines are before it."""
     fields = columns(row)
     return len(fields) > 2 and fields[0] in (str(before), str(before + 1))
+
+
+def is_numbered_token(row: Row) -> bool:
+    """Whether a line begins with a number, and has a tag after something else."""
+    fields = columns(row)
+    return len(fields) > 2 and fields[0].isdecimal() and not fields[1].isdecimal()
 
 
 def columns(row: Row) -> list[str]:

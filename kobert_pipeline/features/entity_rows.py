@@ -4,6 +4,7 @@ numbers, as KLUE-NER by `datasets`), and tables of texts with a tag for each eoj
 recognized by their names and by what is in them, in all rows of a file.
 """
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -12,8 +13,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.features.bio import parse_tag
-from kobert_pipeline.files import parse_json
+from kobert_pipeline.features.bio import parse_tag, split_tags
+from kobert_pipeline.features.task import refuse_rejected
+from kobert_pipeline.tables import label_studio
 from kobert_pipeline.tables.columns import (
     BY_OPTION,
     IDS,
@@ -21,6 +23,7 @@ from kobert_pipeline.tables.columns import (
     cell,
     find_columns,
     has_column,
+    parse_container,
     text_of,
     whole_number,
 )
@@ -39,6 +42,10 @@ KNOWN = {
     "tags": ("tags", "ner_tags", "ner", "bio", "labels", "label"),
 }
 """Names of columns in published data sets and exports; the first that a file has, and that holds such values, is it."""
+TOKEN = ("word", "token", "eojeol", "syllable", "character", "char", "단어", "어절", "토큰", "음절")
+TAG = ("tag", "ner_tag", "ner", "bio", "label", "entity", "태그")
+OF_SENTENCE = ("sentence #", "sentence_id", "sentence_idx", "sent_id", "sentence_no", "sentence", "문장번호")
+"""Names of columns of a table with a row for each token: the token, its tag, its sentence."""
 STARTS, ENDS = ("start", "start_offset", "begin"), ("end", "end_offset")
 TYPES = ("label", "labels", "type", "entity_group", "tag")
 TEXTS = ("text", "form", "word")
@@ -70,8 +77,10 @@ def holds_rows(path: Path) -> bool:
     if suffix not in DELIMITERS:
         return suffix in (".json", ".jsonl", ".parquet", ".xlsx")
     with open_lines(path) as lines:
-        names = {name.strip().strip('"') for name in next(lines, "").split(DELIMITERS[suffix])}
-    has_marks = names & {*KNOWN["entities"], *KNOWN["tags"]}
+        names = {name.strip().strip('"').casefold() for name in next(lines, "").split(DELIMITERS[suffix])}
+    if names & {*TOKEN} and names & {*TAG} and (names & {*OF_SENTENCE} or suffix == ".csv"):
+        return True
+    has_marks = names & {name.casefold() for name in (*KNOWN["entities"], *KNOWN["tags"])}
     return bool(has_marks and names & {*KNOWN["text"], *KNOWN["tokens"]}) or (suffix == ".csv" and len(names) > 1)
 
 
@@ -83,17 +92,59 @@ def marked_rows(path: Path, task: str, options: EntityColumns) -> Iterator[Row |
     if not readable_rows:
         yield from rows
         return
+    if not any(options[:5]) and (by_token := token_columns(readable_rows[0])):
+        yield from gathered_tokens(rows, *by_token)
+        return
     columns = choose_columns(readable_rows, task, options)
     names = options.tag_names
     if names is None and "tags" in columns:
-        names = KLUE_TAGS if is_klue([cell_of(row, columns["tags"]) for row in readable_rows]) else ()
+        names = KLUE_TAGS if is_klue([tags_of(cell_of(row, columns["tags"])) for row in readable_rows]) else ()
     marked = list(tried(rows, lambda first: partial(_marked, columns, names or ())))
     if "entities" in columns:
-        counts = (by_utf16, *COUNTS) if any(is_label_studio(row) for row in readable_rows) else COUNTS
+        counts = (by_utf16, *COUNTS) if any(label_studio.is_export(row) for row in readable_rows) else COUNTS
         count = next((count for count in counts if all(_fits_text(row, count) for row in marked)), by_characters)
         yield from tried(marked, lambda first: partial(_counted, count))
     else:
         yield from marked
+
+
+def token_columns(row: Row) -> tuple[str, str, str | None] | None:
+    """The columns of the token, its tag and its sentence in a table with a row for each token, by the first row; None
+    for other tables."""
+    names = {name.casefold(): name for name in reversed(row.cells)}
+    token, tag, sentence = (
+        next((names[name] for name in known if name in names), None) for known in (TOKEN, TAG, OF_SENTENCE)
+    )
+    is_table = token and tag and all(isinstance(row.cells[name], str) for name in (token, tag))
+    return (token, tag, sentence) if is_table and token and tag and not names.keys() & {"text"} else None
+
+
+def gathered_tokens(
+    rows: list[Row | UnreadableInput], token: str, tag: str, sentence: str | None
+) -> Iterator[Row | UnreadableInput]:
+    """The sentences of a table with a row for each token: another value in the column `sentence`, or a blank row,
+    begins one."""
+    block, current = list[Row](), ""
+    for row in rows:
+        if isinstance(row, UnreadableInput):
+            yield row
+            continue
+        value = str(cell_of(row, sentence) if sentence and cell_of(row, sentence) is not None else "").strip()
+        if block and ((value and value != current) or row.index > block[-1].index + 1):
+            yield _sentence(block, token, tag)
+            block = []
+        block, current = [*block, row], value or current
+    if block:
+        yield _sentence(block, token, tag)
+
+
+def _sentence(rows: list[Row], token: str, tag: str) -> Row:
+    cells = {
+        "id": str(rows[0].index),
+        "tokens": [cell(row, token) for row in rows],
+        "tags": [cell(row, tag) for row in rows],
+    }
+    return Row(cells, rows[0].location, rows[0].index)
 
 
 def is_blank_sentence(row: Row) -> bool:
@@ -102,9 +153,17 @@ def is_blank_sentence(row: Row) -> bool:
     return row.location.unit == SENTENCE and not str(row.cells["form"] or "").strip()
 
 
-def is_label_studio(row: Row) -> bool:
-    """Whether a row is of an export of Label Studio: of JSON, JSON_MIN or CSV."""
-    return "annotation_id" in row.cells or ("annotations" in row.cells and isinstance(row.cells.get("data"), dict))
+def list_of(value: Any) -> Any:
+    """A list, also where a table has it as text; any other value as it is."""
+    return parse_container(value) if isinstance(value, str) else value
+
+
+def tags_of(value: Any) -> Any:
+    """A list of tags, where numbers as text are numbers; any other value as it is."""
+    tags = list_of(value)
+    if not isinstance(tags, list):
+        return tags
+    return [int(tag) if isinstance(tag, str) and re.fullmatch("[0-9]+", tag) else tag for tag in tags]
 
 
 def cell_of(row: Row, column: str) -> Any:
@@ -137,58 +196,35 @@ def choose_columns(rows: list[Row], task: str, options: EntityColumns) -> dict[s
 
 
 def _marked(columns: dict[str, str], names: Sequence[str], row: Row) -> Row:
+    refuse_rejected(row.cells)
     cells: dict[str, Any] = {"id": str(cell(row, columns["id"]) if "id" in columns else row.index)}
     if "text" in columns:
         cells["text"] = require_string(text_of(cell(row, columns["text"])), "text")
     if "entities" in columns:
         entities = require_list(_entities_cell(row, columns["entities"]), "entities")
-        cells["entities"] = [parse_entity(entity) for entity in without_annotations(entities)]
+        cells["entities"] = [parse_entity(entity) for entity in entities]
         return Row(cells, row.location, row.index)
-    tokens = cell(row, columns["tokens"]) if "tokens" in columns else ""
+    tokens = list_of(cell(row, columns["tokens"])) if "tokens" in columns else ""
     if isinstance(tokens, list):
         cells["tokens"] = [require_string(text_of(token), "a token") for token in tokens]
     elif "tokens" in columns:
         cells["text"] = require_string(tokens, "tokens")
-    tags = cell(row, columns["tags"])
-    tags = tags.split() if isinstance(tags, str) else require_list(tags, "tags")
+    tags = tags_of(cell(row, columns["tags"]))
+    tags = split_tags(tags) if isinstance(tags, str) else require_list(tags, "tags")
     cells["tags"] = [parse_tag_name(tag, names) for tag in tags]
     return Row(cells, row.location, row.index)
 
 
 def _entities_cell(row: Row, column: str) -> Any:
-    """The entities of a row: a list, or one in JSON as tables hold it; none where an export leaves them out. Raises
+    """The entities of a row: a list, or one as text as tables hold it; none where an export leaves them out. Raises
     UserError for a text of Label Studio that nobody has labelled, which may have entities."""
     is_export = row.location.unit == SENTENCE or "annotation_id" in row.cells
-    value = cell_of(row, column) or [] if is_export else cell(row, column)
-    if is_label_studio(row) and not is_export and value == []:
-        raise UserError("it has no annotations, so nobody has labelled it; label it, or delete it")
-    return json_list(value) if isinstance(value, str) else value
-
-
-def json_list(text: str) -> Any:
-    """The list that a text is in JSON; the text where it is none."""
-    try:
-        value = parse_json(text) if text.lstrip().startswith("[") else None
-    except ValueError:
-        value = None
-    return value if isinstance(value, list) else text
-
-
-def without_annotations(entities: list[Any]) -> list[Any]:
-    """The entities of Label Studio's `annotations`, each of which has those of one person; other lists as they are.
-    Raises UserError unless there is exactly one annotation."""
-    results = [item["result"] for item in entities if isinstance(item, dict) and _is_valid_annotation(item)]
-    if not any(isinstance(item, dict) and "result" in item for item in entities):
-        return entities
-    if len(results) != 1:
-        raise UserError(f"it has {len(results)} annotations, but one was expected; keep the right one")
+    value = list_of(cell_of(row, column) or [] if is_export else cell(row, column))
+    if not label_studio.has_annotations(row) or not isinstance(value, list):
+        return value
     # other results are choices about the whole text, and relations
-    values = (item.get("value") for item in results[0] if isinstance(item, dict))
+    values = (result.get("value") for result in label_studio.only_results(value))
     return [value for value in values if isinstance(value, dict) and "start" in value]
-
-
-def _is_valid_annotation(item: dict[str, Any]) -> bool:
-    return isinstance(item.get("result"), list) and not item.get("was_cancelled")
 
 
 def require_list(value: Any, what: str) -> list[Any]:
@@ -278,7 +314,7 @@ def _counted(count: Count, row: Row) -> Row:
 
 def parse_tag_name(tag: Any, names: Sequence[str]) -> str:
     """The name of a tag, which may be its number among the names. Raises UserError for anything else."""
-    number = whole_number(int(tag) if isinstance(tag, str) and names and tag.isdecimal() else tag)
+    number = whole_number(tag)
     if number is not None and 0 <= number < len(names):
         return names[number]
     return require_string(tag, "a tag (for tags that are numbers, list their names in the option tag_names)")
@@ -302,7 +338,7 @@ def is_klue(rows: list[Any]) -> bool:
 
 def _is_entities(value: Any) -> bool:
     """Whether a value may be the entities of a text."""
-    value = json_list(value) if isinstance(value, str) else value
+    value = list_of(value)
     return isinstance(value, list) and all(isinstance(item, (dict, list)) for item in value)
 
 

@@ -1,6 +1,7 @@
 """Sequence tasks whose examples are the rows of a table. Columns are recognized by the names that published data sets
 use, or named by options."""
 
+from collections import Counter
 from collections.abc import Callable, Collection
 from math import isfinite
 from pathlib import Path
@@ -14,7 +15,8 @@ from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.metrics import pearson, spearman
 from kobert_pipeline.features.sequence import SequenceTask
-from kobert_pipeline.features.task import Example, nfc, refuse_blank, refuse_empty
+from kobert_pipeline.features.task import Example, nfc, refuse_blank, refuse_empty, refuse_rejected
+from kobert_pipeline.morphemes.normalization import remove_invisible
 from kobert_pipeline.tables.columns import (
     IDS,
     RowField,
@@ -23,10 +25,15 @@ from kobert_pipeline.tables.columns import (
     label_text,
     label_value,
     number_of,
+    parse_container,
     text_cell,
 )
-from kobert_pipeline.tables.rows import read_each
-from kobert_pipeline.tables.unreadable import Row
+from kobert_pipeline.tables.label_studio import OWN_COLUMNS, with_choices
+from kobert_pipeline.tables.rows import read_rows
+from kobert_pipeline.tables.unreadable import Row, readable, tried
+
+LIST_MARKS = ",;|"
+"""What separates labels in a cell that lists several."""
 
 
 class LabelledTask(SequenceTask):
@@ -51,7 +58,8 @@ class LabelledTask(SequenceTask):
     def read(self, path: Path) -> list[Example]:
         """An example per row. Raises UserError for rows with a missing or blank text or a label that is not
         allowed."""
-        return read_each(path, self._maker)
+        rows = tried(read_rows(path), lambda first: with_choices)
+        return list(readable(tried(rows, self._maker)))
 
     def fields(self, first: Row) -> list[RowField]:
         """What is read from a row, by the first one."""
@@ -80,7 +88,7 @@ class LabelledTask(SequenceTask):
         without_case = {name.casefold(): i for name, i in by_value.items() if folded.count(name.casefold()) == 1}
 
         def index(value: Any) -> int:
-            text = label_text(value) or ""
+            text = read_label(value) or ""
             key = text if text in by_value else label_value(text, truth)
             found = by_value.get(key, without_case.get(key.casefold()))
             if found is None:
@@ -104,6 +112,7 @@ class LabelledTask(SequenceTask):
         return {str(i): i for i in range(len(self.labels))} | {label: i for i, label in enumerate(self.labels)}
 
     def _example(self, row: Row, columns: dict[str, str], read_label: Callable[[Row], Any]) -> Example:
+        refuse_rejected(row.cells)
         texts: dict[str, str] = {}
         for name in ("text", "text_pair"):
             if name in columns:
@@ -227,11 +236,24 @@ class PairTask(LabelledTask):
         return "text", "text_pair"
 
 
+def unwrap_label(value: Any) -> Any:
+    """A label, or a list of labels, without what exports put around it: a list as text, Label Studio's `choices`."""
+    value = parse_container(value) if isinstance(value, str) else value
+    return value["choices"] if isinstance(value, dict) and value.keys() == {"choices"} else value
+
+
+def read_label(value: Any) -> str | None:
+    """A label as `label_text`, without characters that nobody sees."""
+    text = label_text(unwrap_label(value))
+    return text and remove_invisible(text).strip()
+
+
 def parse_label(value: Any) -> str:
     """A label as text. Raises UserError for anything but a text, a whole number, true or false."""
-    if text := label_text(value):
+    if text := read_label(value):
         return label_value(text, truth=False)
-    several = "; several labels for a text are read by the task multilabel" if isinstance(value, list) else ""
+    several = "; several labels for a text are read by the task multilabel"
+    several = several if isinstance(unwrap_label(value), list) else ""
     raise UserError(
         f"the label is {value!r:.60}; a text or a whole number was expected; correct it, or delete the row{several}"
     )
@@ -247,10 +269,21 @@ def parse_score(value: Any) -> float:
 
 def binary_columns(row: Row, others: Collection[str | None]) -> list[str]:
     """The columns in which a row has 0 or 1, however they are written, but for ids and the `others`."""
-    excluded = {*IDS, *others}
-    return [column for column, value in row.cells.items() if column not in excluded and binary(value) is not None]
+    excluded = {*IDS, *OWN_COLUMNS, *(str(name).casefold() for name in others)}
+    return [
+        column for column, value in row.cells.items() if column.casefold() not in excluded and binary(value) is not None
+    ]
 
 
 def binary(value: Any) -> bool | None:
     """Whether a cell of 0 or 1 is 1; None for any other value."""
     return {"0": False, "1": True}.get(label_value(label_text(value) or ""))
+
+
+def lists_others(labels: set[str], mark: str) -> str | None:
+    """The first label that consists of several, separated by `mark`, which are all labels of other rows, alone or in
+    other lists; None if there is none."""
+    parts_of = {label: [part.strip() for part in label.split(mark)] for label in sorted(labels)}
+    counts = Counter(part for parts in parts_of.values() for part in parts)
+    lists = {label: parts for label, parts in parts_of.items() if len(parts) > 1 and all(parts)}
+    return next((label for label, parts in lists.items() if all(counts[part] > 1 for part in parts)), None)

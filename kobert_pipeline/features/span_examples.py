@@ -1,22 +1,27 @@
 """Rows with a question, a context and answers -> examples of span tasks, from tables and from files in SQuAD form."""
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.task import Example, refuse_blank
 from kobert_pipeline.tables.columns import (
+    BY_OPTION,
     IDS,
     RowField,
     cell,
     find_columns,
     has_column,
+    parse_container,
     text_of,
     values_of,
     whole_number,
 )
-from kobert_pipeline.tables.squad import QUESTION
+from kobert_pipeline.tables.file_type import data_suffix
+from kobert_pipeline.tables.rows import PARSERS, read_rows
+from kobert_pipeline.tables.squad import QUESTION, questions
 from kobert_pipeline.tables.unreadable import Row, UnreadableInput, readable, tried
 
 KNOWN: dict[str, tuple[str, ...]] = {
@@ -28,12 +33,9 @@ IMPOSSIBLE = "is_impossible"
 TRUE, FALSE = ("true", "1", "1.0"), ("false", "0", "0.0")
 
 
-def squad_examples(
-    rows: Iterable[Row | UnreadableInput], make: Callable[[Row], Example] | None = None
-) -> list[Example]:
-    """The examples of questions in SQuAD form, with or without answers. Raises one error about all wrong ones.
-    `make`: instead of `squad_example`."""
-    return list(readable(tried(rows, lambda first: with_distinct_ids(make or squad_example))))
+def squad_examples(rows: Iterable[Row | UnreadableInput]) -> list[Example]:
+    """The examples of questions in SQuAD form, with or without answers. Raises one error about all wrong ones."""
+    return list(readable(tried(rows, lambda first: with_distinct_ids(squad_example))))
 
 
 def squad_example(row: Row) -> Example:
@@ -46,17 +48,44 @@ def squad_example(row: Row) -> Example:
     return span_example(row, row.cells | {"answer": row.cells.get("answers")}, "answers")
 
 
-def table_maker(task: str, fields: dict[str, str | None], first: Row) -> Callable[[Row], Example]:
+def question_rows(path: Path) -> Iterator[Row | UnreadableInput]:
+    """The questions of a file in SQuAD form, whatever its name, or of a table as `datasets` writes such files."""
+    return read_rows(path) if data_suffix(path) in PARSERS else questions(path)
+
+
+def question_examples(
+    rows: Iterable[Row | UnreadableInput], task: str, check: Callable[[Example], Example] = lambda example: example
+) -> list[Example]:
+    """The examples of `question_rows`, each as `check` gives it. Raises one error about all wrong ones."""
+
+    def maker(first: Row) -> Callable[[Row], Example]:
+        make = table_maker(task, dict.fromkeys(KNOWN), first, "by the option {field} of the task span")
+        return with_distinct_ids(lambda row: check(make(row)))
+
+    return list(readable(tried(rows, maker)))
+
+
+def table_maker(task: str, fields: dict[str, str | None], first: Row, by: str = BY_OPTION) -> Callable[[Row], Example]:
     """By the first row, the function from a row to its example. `fields` are the columns that the options of the `task`
-    name."""
+    name; errors say `by` what to name others."""
     if first.location.unit == QUESTION:
         return squad_example
     wanted = [RowField(name, fields[name], known, name not in ("id", "start")) for name, known in KNOWN.items()]
-    columns = find_columns(first, wanted, task)
+    columns = find_columns(first, wanted, task, by)
     # answers that are not text contain their starts, so they need no column
-    if "start" not in columns and isinstance(cell(first, columns["answer"]), str):
-        find_columns(first, [RowField("start", known=KNOWN["start"])], task)
+    if "start" not in columns and isinstance(unquoted(cell(first, columns["answer"])), str):
+        find_columns(first, [RowField("start", known=KNOWN["start"])], task, by)
     return lambda row: span_example(row, {"id": row.index} | values_of(row, columns), columns["answer"])
+
+
+def unquoted(answers: Any) -> Any:
+    """Answers with their starts that a table has as text; other answers as they are."""
+    value = parse_container(answers) if isinstance(answers, str) else answers
+    return (
+        value
+        if isinstance(value, dict) or (isinstance(value, list) and all(isinstance(item, dict) for item in value))
+        else answers
+    )
 
 
 def span_example(row: Row, values: dict[str, Any], column: str) -> Example:
@@ -70,7 +99,7 @@ def span_example(row: Row, values: dict[str, Any], column: str) -> Example:
     impossible = is_impossible(row)
     try:
         # a question with is_impossible may still have `plausible_answers`, or even answers
-        answers = [] if impossible else answer_pairs(values["answer"], values.get("start"))
+        answers = [] if impossible else answer_pairs(unquoted(values["answer"]), values.get("start"))
     except (KeyError, TypeError):
         raise UserError(
             f"the column '{column}' holds {values['answer']!r:.60}; a text, with its start in a column that the option "

@@ -32,8 +32,8 @@ def prepare(
     options: FeaturesOptions, data_dir: Path
 ) -> tuple[FeaturesOptions, dict[str, list[Example]], dict[str, int]]:
     """Read the task files: the options with labels from the training files, the examples of each split, and counts.
-    Says which of these labels are rare. Raises UserError for anything wrong with a file. Requires no tokenizer, so
-    `kobert check` calls it too."""
+    Says which of these labels are rare or look alike. Raises UserError for anything wrong with a file. Requires no
+    tokenizer, so `kobert check` calls it too."""
     paths = data_files(data_dir, train_files(options))
     options = options.model_copy(update={"task": options.task.fit_labels(paths)})
     splits, counts = split(options, data_dir)
@@ -54,6 +54,11 @@ def prepare(
         shown = ", ".join(f"{label} ({count or 'only in dev'})" for label, count in list(rare.items())[:RARE_SHOWN])
         current_display().say(
             f"note     only {RARE} training examples or fewer have these labels, check them for typing errors: {shown}"
+        )
+    if alike := options.task.alike_labels():
+        shown = "; ".join(" and ".join(map(repr, labels)) for labels in alike[:RARE_SHOWN])
+        current_display().say(
+            f"note     these labels differ by case, width or blanks alone, and are learned as different ones: {shown}"
         )
     return options, splits, counts
 

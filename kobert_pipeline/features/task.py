@@ -239,6 +239,13 @@ class Task(Plugin):
         counts = self.label_counts(train) if self._labels_found else {}
         return {label: count for label, count in counts.items() if count <= RARE}
 
+    def alike_labels(self) -> list[list[str]]:
+        """The labels of the training files that differ by case, width or white space alone."""
+        by_form: dict[str, list[str]] = {}
+        for label in self.label_counts([]) if self._labels_found else ():
+            by_form.setdefault("".join(unicodedata.normalize("NFKC", label).casefold().split()), []).append(label)
+        return [labels for labels in by_form.values() if len(labels) > 1]
+
     def counts(self, features: Features) -> dict[str, Any]:
         """Counts of a split for the manifest, besides examples, windows and tokens."""
         return {}
@@ -312,6 +319,12 @@ def refuse_blank(text: str, what: str) -> None:
     """Raise UserError for a text without any character other than white space: nothing can be learned from it."""
     if not text.strip():
         raise UserError(f"{what} is empty, text was expected; add the text, or delete the row")
+
+
+def refuse_rejected(cells: dict[str, Any]) -> None:
+    """Raise UserError for a row of Prodigy whose label the annotator did not accept."""
+    if (answer := cells.get("answer")) in ("reject", "ignore"):
+        raise UserError(f"its answer is {answer!r}, so what Prodigy suggested for it is wrong; delete the row")
 
 
 def refuse_empty(split: str, paths: list[Path], number: int) -> None:

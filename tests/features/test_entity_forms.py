@@ -4,7 +4,7 @@ same texts and entities. What is no such form is refused with a way out."""
 import csv
 import io
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -129,11 +129,9 @@ def label_studio_minimal(sentences: list[Sentence]) -> str:
 
 
 def label_studio_csv(sentences: list[Sentence]) -> str:
-    file = io.StringIO(newline="")
     labels = [json.dumps(label) if (label := label_studio(s)) else "" for s in sentences]
     rows = [[n, n, labels[n], text_of(s)] for n, s in enumerate(sentences)]
-    csv.writer(file).writerows([["annotation_id", "id", "label", "text"], *rows])
-    return file.getvalue()
+    return csv_text([["annotation_id", "id", "label", "text"], *rows])
 
 
 def modu(sentences: list[Sentence]) -> str:
@@ -164,6 +162,17 @@ def morphemes_and_text(sentence: Sentence) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def csv_text(rows: Iterable[Iterable[Any]]) -> str:
+    file = io.StringIO(newline="")
+    csv.writer(file).writerows(rows)
+    return file.getvalue()
+
+
+def begun(pairs: list[tuple[str, str]]) -> list[tuple[bool, tuple[str, str]]]:
+    """Pairs, and whether each is the first."""
+    return [(n == 0, pair) for n, pair in enumerate(pairs)]
+
+
 def triples(sentence: Sentence) -> list[list[Any]]:
     return [list(entity) for entity in entities_of(sentence, False)]
 
@@ -180,6 +189,26 @@ FORMS: list[tuple[str, bool, Callable[[list[Sentence]], str]]] = [
         "\t".join(map(" ".join, zip(*eojeols(sentence, "{}-B"), strict=True))) + "\n" for sentence in s)),
     ("named.tsv", True, lambda s: "sentence\ttags\n" + "".join(
         "\t".join(map(" ".join, zip(*eojeols(sentence, "B-{}"), strict=True))) + "\n" for sentence in s)),
+    ("commas.tsv", True, lambda s: "".join(
+        f"{text_of(sentence)}\t{','.join(tag for _, tag in eojeols(sentence, 'B-{}'))}\n" for sentence in s)),
+    ("colons.txt", True, lambda s: lines(s, lambda n, p: "\t".join(p), lambda s: eojeols(s, "b:{}", "o"))),
+    ("dots.txt", True, lambda s: lines(s, lambda n, p: "\t".join(p), lambda s: eojeols(s, "{}.B"))),
+    ("kaggle.csv", True, lambda s: csv_text([["Sentence #", "Word", "POS", "Tag"], *(
+        [f"Sentence: {n}" if first else "", token, "X", tag]
+        for n, sentence in enumerate(s) for first, (token, tag) in begun(eojeols(sentence, "B-{}")))])),
+    ("of-sentences.tsv", True, lambda s: "sentence_id\tword\tlabel\n" + "".join(
+        f"{n}\t{token}\t{tag}\n" for n, sentence in enumerate(s) for token, tag in eojeols(sentence, "B_{}"))),
+    ("blank-rows.csv", True, lambda s: csv_text([["token", "tag"], *(
+        row for sentence in s for row in (*eojeols(sentence, "B-{}"), ("", "")))])),
+    ("printed.csv", False, lambda s: csv_text([["sentence", "tokens", "ner_tags"], *(
+        map(str, by_datasets(sentence, numbers=True).values()) for sentence in s)])),
+    ("numpy.csv", False, lambda s: csv_text([["tokens", "ner_tags"], *(
+        [" ".join(str(row[name]).replace(",", "").split("\n")) for name in ("tokens", "ner_tags")]
+        for row in (by_datasets(sentence, numbers=True) for sentence in s))])),
+    ("texts-of-numbers.jsonl", False, lambda s: rows_of(s, lambda s: by_datasets(s, numbers=True) | {
+        "ner_tags": list(map(str, by_datasets(s, numbers=True)["ner_tags"]))})),
+    ("spacy.json", False, lambda s: json.dumps({"classes": ["PS"], "annotations": [
+        [text_of(x), {"entities": triples(x)}] for x in s]})),
     ("datasets.jsonl", False, lambda s: rows_of(s, lambda s: by_datasets(s, numbers=False))),
     ("numbers.jsonl", False, lambda s: rows_of(s, lambda s: by_datasets(s, numbers=True))),
     ("morphemes.jsonl", False, lambda s: rows_of(s, morphemes_and_text)),
@@ -273,6 +302,8 @@ REFUSED = [
      "an entity is '김민수', but from 1 to 2 the text has '민'"),
     ("a.jsonl", json_lines([{"text": "김민수는", "label": [[0, 3, ["PS", "LC"]]]}]), "an entity is"),
     ("a.json", json.dumps([{"data": {"text": "글"}, "annotations": [{"result": []}] * 2}]), "2 annotations, but one"),
+    ("a.tsv", "0\t김민수는\tB-PS\n0\t갔다\tO\n1\t끝\tO\n", "the first column holds numbers, not tokens"),
+    ("a.jsonl", json_lines([{"text": "김민수는", "spans": [[0, 3, "PS"]], "answer": "reject"}]), "what Prodigy"),
     ("a.json", json.dumps([{"data": {"text": "글"}, "annotations": []}]), "it has no annotations, so nobody has"),
     ("a.json", json.dumps([{"data": {"text": "글"}, "annotations": [{"result": [], "was_cancelled": True}]}]),
      "0 annotations, but one"),

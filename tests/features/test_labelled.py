@@ -464,6 +464,34 @@ def test_types_of_tables_are_labels_as_text_has_them(tmp_path: Path, name: str, 
     assert Task.choose("classification").fit_labels([path]).dump()["labels"][0] == first
 
 
+def test_labels_without_what_nobody_sees_and_around_one(tmp_path: Path) -> None:
+    labels = ["긍정\u200b", "\ufeff긍정", "['긍정']", '["긍정"]', "부정"]
+    path = table(tmp_path / "a.jsonl", *({"text": f"글 {n}", "label": label} for n, label in enumerate(labels)))
+    task = Task.choose("classification").fit_labels([path])
+    assert task.dump()["labels"] == ["긍정", "부정"]
+    assert [example["label"] for example in task.read(path)] == [0, 0, 0, 0, 1]
+
+
+def test_a_list_of_labels_as_text_is_no_label(tmp_path: Path) -> None:
+    rows = [{"text": "글", "label": "['가', '나']"}, {"text": "말", "label": "['가']"}]
+    with pytest.raises(UserError, match=r"line 1: the label is .*read by the task multilabel"):
+        Task.choose("classification").fit_labels([table(tmp_path / "a.jsonl", *rows)])
+
+
+def test_what_a_prodigy_user_rejected_is_no_label(tmp_path: Path) -> None:
+    rows = [{"text": "글", "label": "가", "answer": "accept"}, {"text": "말", "label": "나", "answer": "reject"}]
+    with pytest.raises(UserError, match="line 2: its answer is 'reject', so what Prodigy suggested for it is wrong"):
+        Task.choose("classification").fit_labels([table(tmp_path / "a.jsonl", *rows)])
+
+
+def test_labels_that_look_alike_are_noted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    labels = ["Good", "good", "나쁨", "나 쁨", "４점", "4점", "보통"]
+    table(tmp_path / "a.csv", *({"text": f"글 {n} {label}", "label": label} for label in labels for n in range(9)))
+    options = FeaturesOptions.model_validate({"task": "classification", "train": "a.csv", "dev_share": 0.3})
+    prepare(options, tmp_path)
+    assert "as different ones: '4점' and '４점'; 'Good' and 'good'; '나 쁨' and '나쁨'" in capsys.readouterr().err
+
+
 def test_versions_stay_labels_as_they_are_written(tmp_path: Path) -> None:
     """3.1 and 3.10 are no whole numbers."""
     path = table(tmp_path / "a.csv", *({"text": "글", "label": label} for label in ("3.1", "3.10", "v2.0")))

@@ -46,6 +46,64 @@ def test_lists_as_text_are_read(cells: list[str], separator: str, tmp_path: Path
     assert [example["label"] for example in task.read(tmp_path / "a.tsv")] == [[0, 1], [1], [0, 1]]
 
 
+@pytest.mark.parametrize(
+    "cells", [["{'가', '나 다'}", "{'가'}"], ["('가', '나 다')", "('가',)"], ['["가", "나 다"]', '["가"]']]
+)
+def test_sets_and_tuples_as_text_are_lists(cells: list[str], tmp_path: Path) -> None:
+    path = table(tmp_path / "a.tsv", *({"text": f"글 {cell}", "labels": cell} for cell in cells))
+    task = Task.choose("multilabel").fit_labels([path])
+    assert (task.labels, [example["label"] for example in task.read(path)]) == (["가", "나 다"], [[0, 1], [0]])
+
+
+def test_columns_come_before_a_list_of_0_and_1_for_each(tmp_path: Path) -> None:
+    """UnSmile by `datasets` has both."""
+    rows = [{"문장": "글", "여성": 1, "남성": 0, "clean": 0, "labels": [1, 0, 0]}]
+    rows += [{"문장": "말", "여성": 0, "남성": 1, "clean": 1, "labels": [0, 1, 1]}]
+    path = table(tmp_path / "a.jsonl", *rows)
+    task = Task.choose("multilabel").fit_labels([path])
+    assert task.labels == ["여성", "남성", "clean"]
+    assert [example["label"] for example in task.read(path)] == [[0], [1, 2]]
+
+
+@pytest.mark.parametrize("zeros_and_ones", [[[1, 0, 0], [0, 1, 1]], ["[1 0 0]", "[0. 1. 1.]"], ["1,0,0", "0,1,1"]])
+def test_lists_of_0_and_1_for_each_label_need_their_names(zeros_and_ones: list[Any], tmp_path: Path) -> None:
+    path = table(tmp_path / "a.jsonl", *({"text": "글", "labels": cell} for cell in zeros_and_ones))
+    with pytest.raises(UserError, match="0 or 1 for each of 3 labels; name these in the option labels"):
+        Task.choose("multilabel").fit_labels([path])
+    task = Task.choose({"name": "multilabel", "labels": ["가", "나", "다"]})
+    assert [example["label"] for example in task.read(path)] == [[0], [1, 2]]
+
+
+@pytest.mark.parametrize("mark", [";", "|"])
+def test_another_separator_than_the_option_s_is_named(mark: str, tmp_path: Path) -> None:
+    path = table(tmp_path / "a.jsonl", *({"text": "글", "labels": cell} for cell in (f"가{mark}나", "가", "나")))
+    with pytest.raises(UserError, match=f"is a list of others; set the option separator to '[{mark}]'"):
+        Task.choose("multilabel").fit_labels([path])
+
+
+def label_studio(text: str, *choices: str) -> dict[str, Any]:
+    results = [{"from_name": "topic", "type": "choices", "value": {"choices": list(choices)}}]
+    return {"id": 7, "data": {"text": text}, "annotations": [{"result": results}], "predictions": []}
+
+
+def test_choices_of_label_studio_are_labels(tmp_path: Path) -> None:
+    path = table(tmp_path / "a.json", label_studio("글", "가", "나"), label_studio("말", "나"))
+    rows = [{"text": "글", "topic": {"choices": ["가", "나"]}, "annotation_id": 1, "annotator": 1}]
+    rows += [{"text": "말", "topic": "나", "annotation_id": 2, "annotator": 1}]
+    minimal = table(tmp_path / "min.json", *rows)
+    for task, file in (("multilabel", path), ({"name": "multilabel", "label": "topic"}, minimal)):
+        fitted = Task.choose(task).fit_labels([file])
+        assert (fitted.labels, [example["label"] for example in fitted.read(file)]) == (["가", "나"], [[0, 1], [1]])
+    single = table(tmp_path / "b.json", label_studio("글", "가"), label_studio("말", "나"))
+    examples = Task.choose("classification").fit_labels([single]).read(single)
+    assert [(example["id"], example["text"], example["label"]) for example in examples] == [
+        ("7", "글", 0),
+        ("7", "말", 1),
+    ]
+    with pytest.raises(UserError, match="entry 1: it has no annotations, so nobody has labelled it"):
+        Task.choose("multilabel").read(table(tmp_path / "c.json", label_studio("글") | {"annotations": []}))
+
+
 def test_numbers_mean_the_named_labels_in_their_order(tmp_path: Path) -> None:
     path = table(tmp_path / "a.jsonl", {"text": "글", "labels": [1, "기쁨"]}, {"text": "말", "labels": [0]})
     task = Task.choose({"name": "multilabel", "labels": ["기쁨", "슬픔"]})

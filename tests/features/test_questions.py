@@ -1,5 +1,6 @@
 """Files with questions: KLUE-MRC, SQuAD 2.0, tables of one's own, and what is wrong with them in one sentence."""
 
+import csv
 import json
 import re
 from pathlib import Path
@@ -57,8 +58,8 @@ def table(path: Path, *records: dict[str, Any]) -> Path:
     elif path.suffix == ".json":
         path.write_text(json.dumps(records), encoding="utf-8")
     else:
-        lines = [list(records[0]), *(list(record.values()) for record in records)]
-        path.write_text("".join(",".join(map(str, line)) + "\n" for line in lines), encoding="utf-8")
+        with path.open("w", encoding="utf-8", newline="") as file:
+            csv.writer(file).writerows([list(records[0]), *(list(record.values()) for record in records)])
     return path
 
 
@@ -243,6 +244,36 @@ NAMED = [
 def test_questions_are_read_by_the_names_that_data_sets_use(tmp_path: Path, task: str, question: dict) -> None:
     examples = Task.choose(task).read(squad(tmp_path / "a.json", question))
     assert read(examples) == [("a", "언제 불을 밝혔나?", [["1903년", 4]])]
+
+
+PRINTED = [
+    "{'text': ['1903년'], 'answer_start': [4]}",
+    '{"text": ["1903년"], "answer_start": [4]}',
+    "{'text': array(['1903년'], dtype=object), 'answer_start': array([4])}",
+    "[{'text': '1903년', 'answer_start': 4}]",
+]
+"""Answers as Python, JSON, and pandas after `datasets` print them into a table."""
+
+
+@pytest.mark.parametrize("answers", [HUB["answers"], *PRINTED])
+@pytest.mark.parametrize("task", ["korquad", "mrc", "span"])
+@pytest.mark.parametrize("name", ["a.jsonl", "a.json", "a.parquet", "a.csv"])
+def test_questions_are_read_from_tables_by_every_task(tmp_path: Path, name: str, task: str, answers: Any) -> None:
+    examples = Task.choose(task).read(table(tmp_path / name, PLAIN | {"guid": "h", "answers": answers}))
+    assert [(example["id"], example["answers"][0]) for example in examples] == [("h", ["1903년", 4])]
+
+
+def test_the_form_of_run_qa_is_read(tmp_path: Path) -> None:
+    """`data` with a question in each entry, as the examples of `transformers` read."""
+    (tmp_path / "a.json").write_text(json.dumps({"version": "1", "data": [HUB]}), encoding="utf-8")
+    assert read(Task.choose("mrc").read(tmp_path / "a.json")) == [
+        ("h", "언제 불을 밝혔나?", [["1903년", 4], ["1903", 4]])
+    ]
+
+
+def test_a_table_without_known_columns_is_refused_with_the_task_that_takes_names(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"no column is the context .*by the option context of the task span"):
+        Task.choose("mrc").read(table(tmp_path / "a.jsonl", {"question": "?", "paragraph_text": "글", "answers": ""}))
 
 
 @pytest.mark.parametrize("start", ["4", "4.0", 4.0])

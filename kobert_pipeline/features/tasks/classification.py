@@ -1,16 +1,12 @@
 """Your own labelled texts: any labels, one text or two, in any table that tasks read. No code is needed."""
 
-from collections import Counter
 from collections.abc import Callable
 from typing import ClassVar, Literal
 
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.features.labelled import FoundLabelsTask, binary_columns
+from kobert_pipeline.features.labelled import LIST_MARKS, FoundLabelsTask, binary_columns, lists_others
 from kobert_pipeline.features.task import Example
 from kobert_pipeline.tables.unreadable import Row
-
-LIST_MARKS = ",;|"
-"""What separates labels in a cell that lists several."""
 
 
 class Classification(FoundLabelsTask):
@@ -53,12 +49,3 @@ class Classification(FoundLabelsTask):
                 f"{error}; the columns {', '.join(columns[:6])} hold 0 and 1: the task multilabel reads a column for "
                 "each label"
             ) from None
-
-
-def lists_others(labels: set[str], mark: str) -> str | None:
-    """The first label that consists of several, separated by `mark`, which are all labels of other rows, alone or in
-    other lists; None if there is none."""
-    parts_of = {label: [part.strip() for part in label.split(mark)] for label in sorted(labels)}
-    counts = Counter(part for parts in parts_of.values() for part in parts)
-    lists = {label: parts for label, parts in parts_of.items() if len(parts) > 1 and all(parts)}
-    return next((label for label, parts in lists.items() if all(counts[part] > 1 for part in parts)), None)

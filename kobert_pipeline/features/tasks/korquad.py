@@ -5,9 +5,8 @@ from typing import Any, ClassVar, Literal
 
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.span import SpanTask
-from kobert_pipeline.features.span_examples import squad_example, squad_examples
+from kobert_pipeline.features.span_examples import question_examples, question_rows
 from kobert_pipeline.features.task import Example
-from kobert_pipeline.tables.squad import questions
 from kobert_pipeline.tables.unreadable import Row
 
 IN_DEV = "title_in_korquad1_dev"
@@ -15,8 +14,8 @@ IN_DEV = "title_in_korquad1_dev"
 
 
 class KorQuad(SpanTask):
-    """JSON files in SQuAD 1.1 form. Silver questions whose article is in KorQuAD's dev set (`title_in_korquad1_dev`)
-    are left out."""
+    """JSON files in SQuAD 1.1 form, or tables as `datasets` writes them. Silver questions whose article is in KorQuAD's
+    dev set (`title_in_korquad1_dev`) are left out."""
 
     name: Literal["korquad"] = "korquad"
     sample: ClassVar[dict[str, Any]] = {
@@ -27,13 +26,12 @@ class KorQuad(SpanTask):
     def read(self, path: Path) -> list[Example]:
         """Every question. Raises UserError where an answer is not at its `answer_start` or is missing, or an id occurs
         twice."""
-        rows = (row for row in questions(path) if not (isinstance(row, Row) and row.cells.get(IN_DEV)))
-        return squad_examples(rows, answered_example)
+        rows = (row for row in question_rows(path) if not (isinstance(row, Row) and row.cells.get(IN_DEV)))
+        return question_examples(rows, self.name, require_answer)
 
 
-def answered_example(row: Row) -> Example:
-    """The example of a question in SQuAD form. Raises UserError for one without an answer."""
-    example = squad_example(row)
+def require_answer(example: Example) -> Example:
+    """The example. Raises UserError for one without an answer."""
     if not example["answers"]:
         raise UserError("it has no answer; the task mrc learns from questions without one, or leave it out")
     return example

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from kobert_pipeline.features.metrics import klue_scores
-from kobert_pipeline.features.span_examples import squad_examples
+from kobert_pipeline.features.span_examples import question_examples, question_rows
 from kobert_pipeline.features.task import Example
 from kobert_pipeline.features.unanswerable import UnanswerableTask
-from kobert_pipeline.tables.squad import questions
 
 
 class Mrc(UnanswerableTask):
-    """JSON files in SQuAD 2.0 form: `is_impossible`, or no answers, for a question without one; `guid` or `id`."""
+    """JSON files in SQuAD 2.0 form, or tables as `datasets` writes them: `is_impossible`, or no answers, for a question
+    without one; `guid` or `id`."""
 
     name: Literal["mrc"] = "mrc"
     sample: ClassVar[dict[str, Any]] = {
@@ -24,7 +24,7 @@ class Mrc(UnanswerableTask):
 
     def read(self, path: Path) -> list[Example]:
         """Every question. Raises UserError where an answer is not at its `answer_start`, or an id occurs twice."""
-        return squad_examples(questions(path))
+        return question_examples(question_rows(path), self.name)
 
     def score(self, predictions: list[Any], examples: list[Example]) -> dict[str, float]:
         """As for every task with unanswerable questions, and KLUE's exact match and ROUGE-W, in percent."""

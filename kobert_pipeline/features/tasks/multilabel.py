@@ -4,7 +4,6 @@ sigmoid of its output and a threshold that is chosen on dev.
 Jeon, Lee and Kim, *User Guide for KOTE*, 2022; Lee et al., *K-MHaS*, COLING 2022; Kang et al., *Korean UnSmile*, 2022.
 """
 
-import re
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -15,14 +14,22 @@ from pydantic import Field, field_validator
 
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.format import Features
-from kobert_pipeline.features.labelled import FoundLabelsTask, LabelledTask, binary, binary_columns
+from kobert_pipeline.features.labelled import (
+    LIST_MARKS,
+    FoundLabelsTask,
+    LabelledTask,
+    binary,
+    binary_columns,
+    lists_others,
+    read_label,
+    unwrap_label,
+)
 from kobert_pipeline.features.metrics import f1_threshold, indicators, multilabel_report, multilabel_scores
 from kobert_pipeline.features.task import Example
-from kobert_pipeline.tables.columns import RowField, cell, has_column, label_text, label_value
+from kobert_pipeline.tables.columns import RowField, cell, has_column, label_value
 from kobert_pipeline.tables.rows import read_rows
 from kobert_pipeline.tables.unreadable import Row, readable
 
-QUOTED = re.compile(r"""'([^']*)'|"([^"]*)\"""")
 DEFAULT_THRESHOLD = 0.5
 
 
@@ -69,8 +76,10 @@ class Multilabel(FoundLabelsTask):
             return True
         if self.labels is not None and all(has_column(first.cells, label) for label in self.labels):
             return False
-        is_listed = any(has_column(first.cells, name) for name in self.known["label"])
-        return is_listed or len(binary_columns(first, {self.text, self.id})) < 2
+        columns = [name for name in self.known["label"] if has_column(first.cells, name)]
+        by_column = len(binary_columns(first, {self.text, self.id, *columns})) > 1
+        # UnSmile by `datasets` has both
+        return not by_column or (bool(columns) and not is_multi_hot(self.items(cell(first, columns[0]))))
 
     def fit_labels(self, train: list[Path]) -> Self:
         """The task with the labels of the training files, unless they were given. Raises UserError for fewer than
@@ -96,13 +105,17 @@ class Multilabel(FoundLabelsTask):
         for row in readable(read_rows(path)):
             if columns is None and self.lists_labels(row):
                 return []
-            found = binary_columns(row, {self.text, self.id})
-            columns = found if columns is None else [column for column in columns if column in found]
+            binary_ones = binary_columns(row, {self.text, self.id})
+            columns = binary_ones if columns is None else [column for column in columns if column in binary_ones]
         return columns or []
 
     def labels_of(self, examples: list[Example]) -> set[str]:
-        """The labels of all examples."""
-        return {label for example in examples for label in example["label"]}
+        """The labels of all examples. Raises UserError where one is a list of others, by another separator."""
+        labels = {label for example in examples for label in example["label"]}
+        if mark := next((mark for mark in LIST_MARKS if mark != self.separator and lists_others(labels, mark)), None):
+            listed = lists_others(labels, mark)
+            raise UserError(f"the label '{listed:.60}' is a list of others; set the option separator to '{mark}'")
+        return labels
 
     def label_reader(self, columns: dict[str, str]) -> Callable[[Row], Any]:
         """A function from a row to the indices of its labels, or to their names while `labels` is null."""
@@ -115,13 +128,31 @@ class Multilabel(FoundLabelsTask):
         """A function from the cell of a list of labels to their indices, or to their names while `labels` is null."""
         if self.labels is None:
             return self.listed
-        index = super().label_parser()
-        return lambda value: sorted({index(label) for label in self.listed(value)})
+        index, count = super().label_parser(), len(self.labels)
+
+        def indices(value: Any) -> list[int]:
+            items = self.items(value)
+            if is_multi_hot(items) and len(items) == count:
+                return [i for i, is_set in enumerate(map(binary, items)) if is_set]
+            return sorted({index(label) for label in self.listed(value)})
+
+        return indices
+
+    def items(self, value: Any) -> list[Any]:
+        """What is in a cell: the items of a list, or of one as text, or the cell itself."""
+        items = unwrap_label(value)
+        items = split_list(items, self.separator) if isinstance(items, str) else items
+        return items if isinstance(items, list) else [items]
 
     def listed(self, value: Any) -> list[str]:
         """The labels in a cell: a list, or one as text. Raises UserError for anything else."""
-        items = split_list(value, self.separator) if isinstance(value, str) else value
-        labels = [label_text(item) for item in (items if isinstance(items, list) else [items])]
+        items = self.items(value)
+        if is_multi_hot(items):
+            raise UserError(
+                f"the labels are {items!r:.60}, 0 or 1 for each of {len(items)} labels; name these in the option "
+                "labels of the task"
+            )
+        labels = [read_label(item) for item in items]
         if None in labels or "" in labels:
             raise UserError(
                 f"the labels are {value!r:.60}; a list of texts or whole numbers was expected, [] for none, or such a "
@@ -210,13 +241,18 @@ def is_one(row: Row, column: str) -> bool:
     return value
 
 
+def is_multi_hot(items: list[Any]) -> bool:
+    """Whether items are 0 or 1 for each label, of which one occurs twice; in a list of the numbers of labels none
+    does."""
+    values = [binary(item) for item in items]
+    return None not in values and len(set(values)) < len(values)
+
+
 def split_list(text: str, separator: str) -> list[str]:
-    """The items of a list as text: `2,4`, or in brackets as Python, JSON and NumPy print one."""
+    """The items of a list as text: `2,4`, perhaps in brackets."""
     text = text.strip()
-    if not (text.startswith("[") and text.endswith("]")):
-        return [item.strip() for item in text.split(separator)]
-    inside = text[1:-1].strip()
-    if quoted := QUOTED.findall(inside):
-        return [single or double for single, double in quoted]
-    # NumPy, and so pandas, prints a list of numbers without commas
-    return [item.strip() for item in inside.split(separator)] if separator in inside else inside.split()
+    inside = text[1:-1] if text.startswith("[") and text.endswith("]") else text
+    # a list in brackets may be separated by blanks
+    return (
+        [item.strip() for item in inside.split(separator)] if inside == text or separator in inside else inside.split()
+    )

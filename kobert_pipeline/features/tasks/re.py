@@ -5,8 +5,6 @@ The entities are enclosed in marker tokens, with their types where the file give
 al., *KLUE*, NeurIPS 2021.
 """
 
-import ast
-import json
 import re
 from collections.abc import Callable
 from functools import partial
@@ -23,7 +21,7 @@ from kobert_pipeline.features.labelled import FoundLabelsTask, LabelledTask
 from kobert_pipeline.features.metrics import auprc, relation_f1
 from kobert_pipeline.features.sequence import softmax
 from kobert_pipeline.features.task import Example, nfc
-from kobert_pipeline.tables.columns import RowField, find_columns, flat_cells, number_of
+from kobert_pipeline.tables.columns import RowField, find_columns, flat_cells, number_of, parse_container
 from kobert_pipeline.tables.unreadable import Row
 
 ROLES = {"subject": "SUBJ", "object": "OBJ"}
@@ -242,13 +240,7 @@ def entity_of(row: Row, column: str) -> dict[str, Any]:
     word alone."""
     column = column.removesuffix(".word")
     value = row.cells.get(column)
-    if isinstance(value, str) and value.lstrip().startswith("{"):
-        for parse in (json.loads, ast.literal_eval):  # JSON, or as pandas writes what `datasets` gives
-            try:
-                value = parse(value)
-                break
-            except (ValueError, SyntaxError):
-                continue
+    value = parse_container(value) if isinstance(value, str) else value
     if isinstance(value, dict):
         return value
     if value is not None:

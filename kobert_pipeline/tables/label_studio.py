@@ -1,0 +1,48 @@
+"""Exports of Label Studio: tasks with `data` and the `annotations` of people (JSON), or a column for each control
+(JSON_MIN, CSV)."""
+
+from typing import Any
+
+from kobert_pipeline.errors import UserError
+from kobert_pipeline.tables.unreadable import Row
+
+OWN_COLUMNS = ("annotation_id", "annotator", "completed_by", "lead_time")
+"""Columns that are about an annotation."""
+
+
+def is_export(row: Row) -> bool:
+    """Whether a row is of an export in any of the forms."""
+    return "annotation_id" in row.cells or has_annotations(row)
+
+
+def has_annotations(row: Row) -> bool:
+    """Whether a row is of an export in JSON."""
+    return "annotations" in row.cells and isinstance(row.cells.get("data"), dict)
+
+
+def only_results(annotations: list[Any]) -> list[dict[str, Any]]:
+    """The results of the annotation that a task has, without cancelled ones. Raises UserError unless it is one."""
+    if not annotations:
+        raise UserError("it has no annotations, so nobody has labelled it; label it, or delete it")
+    results = [item["result"] for item in annotations if isinstance(item, dict) and _is_valid(item)]
+    if len(results) != 1:
+        raise UserError(f"it has {len(results)} annotations, but one was expected; keep the right one")
+    return [item for item in results[0] if isinstance(item, dict)]
+
+
+def _is_valid(annotation: dict[str, Any]) -> bool:
+    return isinstance(annotation.get("result"), list) and not annotation.get("was_cancelled")
+
+
+def with_choices(row: Row) -> Row:
+    """A task of an export in JSON as JSON_MIN has it: its data, and a column of what was chosen for each control, also
+    as `label` where there is one control; other rows as they are. Raises UserError as `only_results` does."""
+    if not has_annotations(row):
+        return row
+    chosen = {
+        str(result.get("from_name")): value["choices"]
+        for result in only_results(row.cells["annotations"])
+        if isinstance(value := result.get("value"), dict) and isinstance(value.get("choices"), list)
+    }
+    label = {"label": next(iter(chosen.values()))} if len(chosen) == 1 else {}
+    return Row(label | row.cells["data"] | {"id": row.cells.get("id", row.index)} | chosen, row.location, row.index)
