@@ -5,13 +5,16 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-WEEKDAY = r"(?:\([월화수목금토일]\)|[월화수목금토일]요일|(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day)"
+WEEKDAY = (
+    r"(?:\([월화수목금토일]\)|[월화수목금토일]요일|[月火水木金土日]曜日|星期[一二三四五六日天]|"
+    r"(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day)"
+)
 MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]{0,6}\.?"
 DATE = (
-    rf"(?:\d{{2,4}}\s?[-./년]\s?\d{{1,2}}\s?[-./월]\s?\d{{1,4}}[.일]?|{MONTH} \d{{1,2}}, \d{{4}}|"
+    rf"(?:\d{{2,4}}\s?[-./년年]\s?\d{{1,2}}\s?[-./월月]\s?\d{{1,4}}[.일日]?|{MONTH} \d{{1,2}}, \d{{4}}|"
     rf"\d{{1,2}}[- ]{MONTH}[- ]\d{{2,4}})(?:,?\s?{WEEKDAY})?"
 )
-HALF = r"(?:오전|오후|[AaPp]\.?[Mm]\.?)"
+HALF = r"(?:오전|오후|午前|午後|上午|下午|[AaPp]\.?[Mm]\.?)"
 TIME = rf"(?:{HALF}\s?)?\d{{1,2}}(?::\d\d(?::\d\d)?|시\s?\d{{1,2}}분)(?:\s?{HALF})?"
 STAMP = rf"(?:(?P<date>{DATE})(?:,| at)?[\sT]\s?)?{TIME}"
 NAME = r"(?P<name>[^\s:\[\]<>|][^\n\t:\[\]<>|]{0,40}?)"
@@ -26,6 +29,7 @@ MESSAGES = [
         rf"{NAME}\s?[\[(]{STAMP}[\])]\s?:\s?(?P<text>.*)",
         rf"{NAME},\s\[{STAMP}\](?P<text>)$",  # Telegram, whose messages are in the lines below
         rf"\[{STAMP}\] {NAME}(?P<text>)$",  # Discord, likewise
+        rf"{NAME}\s+(?P<half>{HALF}\s?)?\d{{1,2}}:\d\d(?(half)|\s?{HALF})(?P<text>)$",  # Slack, likewise
     )
 ]
 """The first line of a message: its time, its sender, and the text."""

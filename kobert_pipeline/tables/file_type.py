@@ -2,6 +2,7 @@
 format such as HTML, subtitles or a chat log, whose markup must not be in training texts."""
 
 import re
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -66,21 +67,27 @@ def detect_format(head: bytes) -> tuple[str, str] | None:
     return next(((reason, what) for magic, reason, what in FORMATS if head.startswith(magic)), None)
 
 
-WIKI_EXTRACTOR = re.compile(r'\s*<doc\s+id="([^"\n]*)"\s[^\n]*>\s*(?:\n|$)', re.IGNORECASE)
+WIKI_EXTRACTOR = re.compile(
+    r"""^[ \t]*<doc\s(?:[^\n]*\s)?id=["']([^"'\n]*)["'][^\n]*>\s*(?:\n|$)""", re.IGNORECASE | re.MULTILINE
+)
 """A line with which an article begins; group 1 is its id."""
 SUBTITLES = re.compile(
-    r"\s*(?:(?:\d+\s*\n\s*)?\d\d?:\d\d(?::\d\d)?[,.]\d{1,3}\s*-->|WEBVTT\b|\[Script Info\]|\{\d+\}\{\d+\}|"
+    r"\s*(?:(?:\d+\s*\n\s*)?\d\d?:\d\d(?::\d\d)?[,.]\d{1,3}\s*(?:-->|,\d\d?:\d\d:\d\d\.\d{3}\s*\n)|"
+    r"WEBVTT\b|\[Script Info\]|\{\d+\}\{\d+\}|"
     r"(?:\[(?:ti|ar|al|by|offset):.*\]\s*\n\s*)*(?:\[\d\d:\d\d(?:\.\d+)?\].*\n\s*){2})",
     re.IGNORECASE,
 )
-"""How SRT, WebVTT, ASS and MicroDVD subtitles and LRC lyrics begin."""
+"""How SRT, WebVTT, YouTube's SBV, ASS and MicroDVD subtitles and LRC lyrics begin."""
 SAMI = re.compile(r"<sync\s+start\s*=", re.IGNORECASE)
-HEADERS = (
-    r"(?:From|To|Cc|Subject|Date|Sender|Received|Return-Path|Delivered-To|Message-ID|MIME-Version|Content-Type|"
-    r"X-[\w-]+)"
+HEADER = r"[A-Za-z][\w-]{0,60}:(?: .*)?\n(?:[ \t].*\n)*"
+MAIL = re.compile(
+    rf"\s*(?:From \S+ .*\d{{4}}.*\n{HEADER}|"
+    rf"(?=(?:{HEADER}){{0,40}}(?:From|To|Received|Return-Path|Delivered-To|Message-ID): )(?:{HEADER}){{3}})",
+    re.IGNORECASE,
 )
-MAIL = re.compile(rf"\s*(?:From \S+ .*\d{{4}}.*\n{HEADERS}: |(?:{HEADERS}: .*\n(?:[ \t].*\n)*){{3}})")
-"""How a mailbox (mbox) and a single message begin."""
+"""How a mailbox (mbox) and a single message begin: with headers, one of which only mail has."""
+TABLE_LINES, TABLE_SHARE = 4, 0.9
+"""Lines that are a table if this share of them has the same number of tabs."""
 JSON = re.compile(r'\s*(?:\[\s*)*\{\s*"(?:[^"\\\n]|\\.)*"\s*:')
 
 
@@ -117,12 +124,21 @@ def is_json_lines(head: str) -> bool:
         return False
 
 
+def is_table(head: str) -> bool:
+    """Whether the lines of a text that begins with `head` have columns with tabs between them."""
+    # the last line may be cut off
+    lines = [line.strip() for line in head.split("\n")[:-1] if line.strip()]
+    tabs = Counter(line.count("\t") for line in lines)
+    tabs.pop(0, None)
+    return len(lines) >= TABLE_LINES and bool(tabs) and max(tabs.values()) >= TABLE_SHARE * len(lines)
+
+
 HTML = TextFormat("html", "HTML, whose tags and menus are not text; use the reader html", is_html)
 TEXT_FORMATS = (
     HTML._replace(begins=PAGE.match),  # a page may have any of the others in it
     TextFormat(
         "wikiextractor", "WikiExtractor's output, whose <doc> lines are not text; use the reader wikiextractor",
-        WIKI_EXTRACTOR.match,
+        WIKI_EXTRACTOR.search,
     ),
     TextFormat(
         "subtitles", "subtitles, whose numbers and times are not text; use the reader subtitles",
@@ -135,10 +151,18 @@ TEXT_FORMATS = (
     ),
     TextFormat(
         "wikipedia", "a dump of MediaWiki, whose markup is not text; use the reader wikipedia",
-        re.compile(r"\s*<mediawiki\b").match,
+        re.compile(r"\s*(?:<\?xml[^>]*>\s*)?<mediawiki\b").match,
     ),
     HTML,
+    TextFormat(
+        "xml", "XML or SGML, whose tags are not text; save what is between them as text, or as JSON Lines",
+        re.compile(r"\s*<(?:\?xml\b|!DOCTYPE\b|(?:tei|teicorpus|rss|feed|tt)\b[^\n]*>)", re.IGNORECASE).match,
+    ),
     TextFormat("jsonl", "JSON Lines, whose keys are not text; use the reader jsonl", is_json_lines),
     TextFormat("json", "JSON, whose keys are not text; use the reader json", JSON.match),
+    TextFormat(
+        "csv", "a table with tabs between its columns, whose names and labels are not text; use the reader csv",
+        is_table,
+    ),
 )  # fmt: skip
 """The formats that are recognized, the more special ones first."""

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from kobert_pipeline.corpus.reader import Skipped
-from kobert_pipeline.corpus.readers.html import Html, shallow, without_deep_tags
+from kobert_pipeline.corpus.readers.html import Html, shallow, without_deep_tags, without_early_end
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.tables.unreadable import UnreadableInput
 
@@ -125,7 +125,7 @@ def test_the_library_that_is_missing_is_named_with_its_extra(tmp_path, monkeypat
 SENTENCES = [f"{number}번째 문단은 밤의 도서관을 조금 길게 소개한다." for number in range(300)]
 
 
-@pytest.mark.parametrize("tag", ["font color=red", "div", "b", "ul", "blockquote"])
+@pytest.mark.parametrize("tag", ["font color=red", "div", "b", "ul", "blockquote", "dd", "li", "o:p"])
 @pytest.mark.parametrize("end", ["", "</>"])
 def test_no_paragraph_is_lost_however_deep_it_is(tmp_path, tag, end):
     """The parser leaves out what is nested in more than 256 elements, as many as sites forgot to close."""
@@ -136,13 +136,31 @@ def test_no_paragraph_is_lost_however_deep_it_is(tmp_path, tag, end):
 
 
 def test_a_page_that_is_not_too_deep_is_not_changed():
-    assert shallow(PAGE)[0] == PAGE
+    assert shallow(without_early_end(PAGE))[0] == PAGE
+    trackers = PAGE + "<!-- end --><script>track()</script>\n"
+    assert without_early_end(trackers) == trackers
 
 
-@pytest.mark.parametrize("start", ["<!--", "<script>", "<b x='", "<b><div>"])
+PARAGRAPHS = [f"<p>{sentence}</p>" for sentence in SENTENCES]
+OTHER_MAKES = {
+    "the body ends early": f"<body>{''.join(PARAGRAPHS[:9])}</body></html>{''.join(PARAGRAPHS[9:])}",
+    "pages joined": "".join(f"<html><body>{''.join(part)}</body></html>" for part in (PARAGRAPHS[:9], PARAGRAPHS[9:])),
+    "a form as a whole": f"<html><body><form id=aspnetForm>{''.join(PARAGRAPHS)}</form></body></html>",
+    "a null": f"<html><body>{''.join(PARAGRAPHS)}</body>\0</html>",
+}
+
+
+@pytest.mark.parametrize("page", OTHER_MAKES.values(), ids=OTHER_MAKES)
+def test_no_paragraph_is_lost_in_pages_that_are_put_together_oddly(tmp_path, page):
+    (text,) = read(tmp_path, "a.html", page)
+    assert text.split("\n") == SENTENCES
+
+
+@pytest.mark.parametrize("start", ["<!--", "<script>", "<b x='", "<b><div>", "</body>"])
 def test_deep_tags_are_removed_in_linear_time(start):
     text = start * 20_000 + "</i>" * 20_000
-    assert seconds(without_deep_tags, text * 4) < 9 * seconds(without_deep_tags, text) + 0.01
+    for function in (without_deep_tags, without_early_end):
+        assert seconds(function, text * 4) < 9 * seconds(function, text) + 0.01
 
 
 def test_characters_of_a_page_are_counted_with_those_that_are_not_main_text(tmp_path):

@@ -23,6 +23,12 @@ SUBTITLES = {
         "00:05.000 --> 00:06.000\n비가 오네요\n",
         {"0": "비가 오네요"},
     ),
+    "sbv": ("0:00:01.000,0:00:02.500\n비가\n오네요\n\n0:00:03.000,0:00:04.000\n네\n", {"0": "비가 오네요\n네"}),
+    "vtt ": (
+        "WEBVTT\nKind: captions\n\n00:00:00.000 --> 00:00:02.000 align:start\n비가<00:00:00.500><c> 오네요</c>\n\n"
+        "00:00:02.000 --> 00:00:02.010\n비가 오네요\n \n\n00:00:02.010 --> 00:00:04.000\n비가 오네요\n우산<c>은?</c>\n",
+        {"0": "비가 오네요\n우산은?"},
+    ),
     "smi": (
         "<SAMI>\n<HEAD><STYLE><!-- P {} .KRCC {} --></STYLE></HEAD>\n<BODY>\n"
         "<SYNC Start=1><P Class=KRCC>\n비가<br>오네요\n"
@@ -62,6 +68,12 @@ CHATS = {
         "May 1, 2023 at 15:11, Lee : Photo\nMay 1, 2023 at 15:12, Lee : 네\n",
         ["비 온대요\n네"],
     ),
+    "KakaoTalk in Japanese": (
+        "이모 とのカカオトーク\n保存日 : 2023-05-02 21:10:11\n\n--------------- 2023年5月1日月曜日 ---------------\n"
+        "[이모] [午前 9:10] 비 온대요\n[삼촌] [午後 9:11] 네\n[이모] [午後 9:12] 응\n[삼촌] [午後 9:13] 잘 자요\n",
+        ["비 온대요\n네\n응\n잘 자요"],
+    ),
+    "Slack": ("이모  9:10 AM\n비 온대요\n삼촌  오후 9:11\n네\n" * 2, ["비 온대요\n네\n" * 2]),
     "WhatsApp": (
         "2023. 5. 1. 오후 3:09 - 메시지는 종단간 암호화됩니다.\n2023. 5. 1. 오후 3:10 - 이모: 비 온대요\n"
         "2023. 5. 1. 오후 3:11 - 삼촌: <미디어 파일 제외됨>\n2023. 5. 1. 오후 3:12 - 삼촌: 네\n"
@@ -98,9 +110,18 @@ ARTICLES = (
 OTHERS = {
     "mail": "From kim@example.kr Mon May  1 21:10:11 2023\nReturn-Path: <kim@example.kr>\n\n잘 지내나요.\n",
     "mail ": "Received: from a\n\tby b\nFrom: kim@example.kr\nTo: lee@example.kr\nSubject: 안부\n\n잘 지내나요.\n",
+    "mail  ": "DKIM-Signature: v=1;\n\tb=x\nMIME-Version: 1.0\nFrom: kim@example.kr\n\n잘 지내나요.\n",
+    "csv": "id\tdocument\tlabel\n" + "1\t물결이 인다\t1\n" * 3,
+    "csv ": "강릉\tB-LC\n에\tO\n\n" * 2,
+    "xml": '<?xml version="1.0"?>\n<rss version="2.0"><channel><title>소식</title></channel></rss>\n',
+    "xml ": '<!DOCTYPE tei.2 SYSTEM "tei2.dtd">\n<tei.2>\n<text><p>물결</p></text></tei.2>\n',
+    "xml  ": '<tt xmlns="http://www.w3.org/ns/ttml"><body><p begin="0s">네</p></body></tt>\n',
+    "wikiextractor": '머리말\n<doc url="u" id="7" title="바다">\n바다\n\n바다는 짜다.\n</doc>\n',
+    "wikiextractor ": "<doc id='7' title='바다'>\n바다는 짜다.\n</doc>\n",
     "json": '{\n  "data": [\n    "가"\n  ]\n}\n',
     "json ": '[{"namespace": "0", "title": "등대", "text": "가"}]',
     "jsonl": '{"id": "7", "url": "u", "title": "바다", "text": "바다는 짜다."}\n{"id": "8", "text": "섬"}\n',
+    "wikipedia ": '<?xml version="1.0"?>\n<mediawiki>\n<page>\n',
     "wikipedia": '<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.11/">\n<page>\n',
     "html": "<!DOCTYPE html>\n<html><body><pre>\n<sync start=1>\n</pre>",
 }
@@ -112,6 +133,10 @@ PROSE = [
     "From 1990 to 2000\n그는 서울에 살았다.\n",
     "1\n제1장\n2\n제2장\n",
     "사회자: 시작하겠습니다.\n의원: 네.\n사회자: 다음 안건입니다.\n의원: 네.\n",
+    "버스 시간\n서울역 9:10\n시청 9:12\n서울역 9:30\n시청 9:32\n",
+    "\t첫째 문단이다.\n\t둘째 문단이다.\n\t셋째 문단이다.\n\t넷째 문단이다.\n",
+    "참고: 아래를 보라\n주의: 길다\n결론: 짧다\n",
+    "Note: this is text\nBut: no mail\nEnd: here\n",
     "{가정} 위에서 말한 대로\n[그림 1] 바다\n",
 ]
 
@@ -137,6 +162,11 @@ def test_a_format_is_recognized_and_no_prose(tmp_path: Path, name: str, content:
     assert refused.value.reason == name
 
 
+def test_articles_further_down_a_joined_file_are_no_prose(tmp_path: Path) -> None:
+    with pytest.raises(UnreadableInput, match="use the reader wikiextractor"):
+        read(tmp_path, "text", "동해의 물결이 인다.\n\n" * 2000 + ARTICLES)
+
+
 @pytest.mark.parametrize("content", PROSE)
 def test_prose_is_no_format(tmp_path: Path, content: str) -> None:
     assert text_format(content) is None
@@ -148,8 +178,8 @@ def test_prose_is_no_format(tmp_path: Path, content: str) -> None:
 def test_subtitles_are_read_without_numbers_times_and_markup(
     tmp_path: Path, suffix: str, content: str, texts: dict[str, str], encode: Callable[[str], bytes]
 ) -> None:
-    (tmp_path / f"a.{suffix}").write_bytes(encode(content))
-    documents = Reader.choose({"name": "subtitles", "path": f"a.{suffix}"}).read(tmp_path)
+    (tmp_path / f"a.{suffix.strip()}").write_bytes(encode(content))
+    documents = Reader.choose({"name": "subtitles", "path": f"a.{suffix.strip()}"}).read(tmp_path)
     assert {document.id.partition("#")[2]: document.text for document in documents} == texts
 
 

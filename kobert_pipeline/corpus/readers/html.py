@@ -5,7 +5,7 @@ import codecs
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
@@ -13,7 +13,7 @@ from typing import Any, Literal
 from kobert_pipeline.corpus.document import Document
 from kobert_pipeline.corpus.reader import HEAD, Reader, refuse_format
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.tables.encoding import MARKS, lookup_codec
+from kobert_pipeline.tables.encoding import MARKS, MAX_NULLS, lookup_codec
 from kobert_pipeline.tables.file_type import TAG
 from kobert_pipeline.tables.open_text import open_binary
 from kobert_pipeline.tables.unreadable import UnreadableInput
@@ -23,17 +23,19 @@ DECLARATION = re.compile(r"\s*<\?xml[^>]*>")
 """An XML declaration names the encoding of the bytes, so it is wrong for decoded text."""
 BULLET = re.compile(r"^\s*- ")
 """How trafilatura marks list items."""
+END = re.compile(r"</(?:body|html)\s*>", re.IGNORECASE)
 OPENING = re.compile(r"<[a-zA-Z!]")
 ANY_TAG = re.compile(
     r"<!--.*?(?:-->|\Z)|<(?P<raw>script|style|textarea)\b.*?(?:</(?P=raw)\s*>|\Z)|"
     r"<(?P<slash>/?)(?P<name>[a-zA-Z][\w:-]*)(?:[^<>\"']|\"[^\"]*\"|'[^']*')*>",
     re.DOTALL | re.IGNORECASE,
 )
-NOT_NESTED = {
-    "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr", "p",
-    "li", "dt", "dd", "td", "th", "tr", "option",
+VOID = {
+    "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr",
 }  # fmt: skip
-"""Elements without an end, and those that another of their name ends."""
+"""Elements without an end."""
+NOT_NESTED = VOID | {"p", "li", "dt", "dd", "td", "th", "tr", "option"}
+"""These, and those that another of their name ends, unless there is something between them."""
 TOO_DEEP = 240
 """Nested elements from which a page is changed: libxml2 leaves out what is inside 256 others."""
 DEEPEST = 50
@@ -43,7 +45,8 @@ CHARSET_HEAD = 4096
 """Bytes that are searched for the charset of a page; browsers search a quarter of that."""
 LARGEST = 20 * 2**20
 """Bytes of a page. Larger files are exports of many pages, and parsing them takes minutes."""
-MENUS = ["//nav", "//aside", "//footer", "//noscript", "//form"]
+FORM = "//form"
+MENUS = ["//nav", "//aside", "//footer", "//noscript", FORM]
 """XPaths of elements that are never main text."""
 SHORTEST = 100
 """Characters from which trafilatura accepts a main text; its default is 250, but Korean needs fewer characters, and
@@ -74,8 +77,10 @@ class Html(Reader):
         refuse_format(path, page[:HEAD], "html")
         if not OPENING.search(page):
             raise UnreadableInput("not_html", f"{path} is not HTML, it has no tags; use the reader text")
-        page, characters_in = shallow(DECLARATION.sub("", page, count=1))
+        page, characters_in = shallow(without_early_end(DECLARATION.sub("", page, count=1)))
         title, text = main_text(page)
+        if not text:  # pages of ASP.NET are forms as a whole
+            title, text = main_text(page, [menu for menu in MENUS if menu != FORM])
         if not text:
             raise UnreadableInput(
                 "no_text", f"{path} has no text; a page that scripts fill in the browser has to be saved from there"
@@ -89,7 +94,10 @@ def decode_page(path: Path, content: bytes, encoding: str | None) -> str:
     """A page as text. Raises UnreadableInput where its encoding is unknown."""
     mark = next((codec for mark, codec in MARKS.items() if content.startswith(mark)), None)
     if b"\0" in content and not (mark or encoding):
-        raise UnreadableInput("binary", f"{path} is a binary file (it holds null bytes), a page of HTML was expected")
+        if b"\0\0" in content or content.count(b"\0") > MAX_NULLS * len(content):
+            problem = f"{path} is a binary file (it holds null bytes), a page of HTML was expected"
+            raise UnreadableInput("binary", problem)
+        content = content.replace(b"\0", b"")
     named = lookup_codec(path, encoding) if encoding else mark or _declared_codec(content)
     # UTF-8 before the declared charset: nothing is valid UTF-8 by chance, but declarations are often wrong
     for codec in (named,) if encoding else (mark, "utf-8", named or "cp949"):
@@ -118,10 +126,17 @@ def shallow(page: str) -> tuple[str, int]:
     """A page without the tags of elements that are nested so deeply that the parser would leave out their text, and the
     number of characters of its text. Raises UserError where trafilatura, which brings the parser, is not installed."""
     depth, characters = measure(page)
-    if depth >= TOO_DEEP:
-        page = without_deep_tags(page)
-        characters = measure(page)[1]
+    for not_nested in (NOT_NESTED, VOID):
+        if depth >= TOO_DEEP:
+            page = without_deep_tags(page, not_nested)
+            depth, characters = measure(page)
     return page, characters
+
+
+def without_early_end(page: str) -> str:
+    """A page without the ends of its body where text follows, which the parser would leave out."""
+    end = END.search(page)
+    return END.sub("", page) if end and ANY_TAG.sub("", page[end.end() :]).strip() else page
 
 
 def measure(page: str) -> tuple[int, int]:
@@ -141,13 +156,13 @@ def measure(page: str) -> tuple[int, int]:
     return deepest, sum(len(" ".join(text.split())) + 1 for text in texts if text.strip())  # 1: its line end
 
 
-def without_deep_tags(page: str) -> str:
+def without_deep_tags(page: str, not_nested: Collection[str] = NOT_NESTED) -> str:
     """A page without the tags of elements inside `DEEPEST` others; those that begin a line become <br>."""
     stack, open_names = list[tuple[str, bool]](), Counter[str]()
 
     def replace_tag(tag: re.Match[str]) -> str:
         name = (tag["name"] or "").lower()
-        if not name or name in NOT_NESTED or (tag["slash"] and not open_names[name]):
+        if not name or name in not_nested or (tag["slash"] and not open_names[name]):
             return tag.group()
         if not tag["slash"]:
             stack.append((name, len(stack) < DEEPEST))
@@ -163,7 +178,7 @@ def without_deep_tags(page: str) -> str:
     return ANY_TAG.sub(replace_tag, page)
 
 
-def main_text(page: str) -> tuple[str, str]:
+def main_text(page: str, menus: Sequence[str] = MENUS) -> tuple[str, str]:
     """Title and main text of a page, "" where there is none. Raises UserError where trafilatura is not installed."""
     try:
         from trafilatura import extract
@@ -172,7 +187,7 @@ def main_text(page: str) -> tuple[str, str]:
     # fast: without trafilatura's fallback extractors, which rely on frequent English words
     result = extract(
         page, output_format="json", with_metadata=True, include_comments=False,
-        include_tables=False, fast=True, prune_xpath=MENUS, config=_config(),
+        include_tables=False, fast=True, prune_xpath=list(menus), config=_config(),
     )  # fmt: skip
     content = json.loads(result) if result else {}
     lines = [BULLET.sub("", line).strip() for line in (content.get("text") or "").splitlines()]

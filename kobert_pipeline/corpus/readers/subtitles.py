@@ -17,7 +17,7 @@ MARKUP = re.compile(r"<[^<>]{0,1000}>|\{\\[^{}]{0,1000}\}|\{[a-zA-Z]:[^{}]{0,100
 """Tags (<i>, <font color=...>) and commands of ASS and MicroDVD ({\\an8}, {y:i})."""
 BREAK = re.compile(r"<br\s*/?>|\\[Nn]|\|", re.IGNORECASE)
 """A line end inside a subtitle."""
-TIMES = re.compile(r"\s*(?:\d+:)?\d\d?:\d\d[,.]\d{1,3}\s*-->")
+TIMES = re.compile(r"\s*(?:\d+:)?\d\d?:\d\d[,.]\d{1,3}\s*(?:-->|,\d\d?:\d\d:\d\d\.\d{3}\s*$)")
 NUMBER = re.compile(r"\s*\d+\s*$")
 DIALOGUE = re.compile(r"Dialogue:(?:[^,]*,){9}(.*)")
 LYRICS = re.compile(r"(?:\[\d\d:\d\d(?:\.\d+)?\]|<\d\d:\d\d(?:\.\d+)?>|\{\d+\}\{\d+\})+")
@@ -28,7 +28,7 @@ COMMENT = re.compile(r"<!--.*?-->|</body>.*", re.IGNORECASE | re.DOTALL)
 
 
 class Subtitles(Reader):
-    """Subtitles and lyrics (SRT, WebVTT, SMI, ASS, MicroDVD, LRC), a line for each subtitle."""
+    """Subtitles and lyrics (SRT, WebVTT, SBV, SMI, ASS, MicroDVD, LRC), a line for each subtitle."""
 
     name: Literal["subtitles"] = "subtitles"
     encoding: str | None = None
@@ -51,7 +51,7 @@ class Subtitles(Reader):
             languages = {"0": subtitle_texts(content)}
         else:
             raise UnreadableInput(
-                "other_form", f"{path} is neither SRT, WebVTT, SMI, ASS, MicroDVD nor LRC; use the reader text"
+                "other_form", f"{path} is neither SRT, WebVTT, SBV, SMI, ASS, MicroDVD nor LRC; use the reader text"
             )
         characters_in = len(content)
         for language, texts in languages.items():
@@ -90,6 +90,10 @@ def subtitle_texts(content: str) -> list[str]:
             cue.append(line)
         elif ends_at_blank:
             cue = []
+    # where lines roll up, as YouTube's do, a line is in the next subtitles again
+    for before, cue in zip(cues[-2::-1], cues[:0:-1], strict=True) if ends_at_blank else ():
+        if before and cue and plain_text(before[-1]) == plain_text(cue[0]):
+            del cue[0]
     return [" ".join(cue) for cue in cues]
 
 

@@ -41,6 +41,8 @@ class Text(Reader):
             head = list(read_head(file))
             refuse_format(path, "".join(head))
             for line in chain(head, file):
+                if line.startswith("<doc "):  # further down, where files were joined
+                    refuse_format(path, line)
                 size += self.max_document_bytes + 3 if isinstance(line, TooLong) else len(line)
                 if size > self.max_document_bytes + 2:
                     block = [TooLong("...")]  # the rest of the document is read, but not kept in memory
