@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import openpyxl
+import pyarrow
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,7 +16,7 @@ from sample_files import parquet, write, xlsx
 
 from kobert_pipeline.corpus.reader import Reader
 from kobert_pipeline.tables.rows import read_rows
-from kobert_pipeline.tables.unreadable import readable
+from kobert_pipeline.tables.unreadable import Row, UnreadableInput, readable
 
 Texts = list[str]
 
@@ -32,7 +34,9 @@ def by_squad(path: Path, texts: Texts) -> Path:
 
 def by_modu(path: Path, texts: Texts) -> Path:
     sentences = [{"id": str(n), "form": text} for n, text in enumerate(texts)]
-    return write(path, json.dumps({"document": [{"sentence": sentences[:2]}, {"sentence": sentences[2:]}]}))
+    return write(
+        path, json.dumps({"document": [{"id": "1", "sentence": sentences[:2]}, {"id": "2", "sentence": sentences[2:]}]})
+    )
 
 
 def rows_of(texts: Texts) -> list[dict[str, str]]:
@@ -75,6 +79,97 @@ def test_a_table_in_and_its_texts_out(tmp_path_factory: pytest.TempPathFactory, 
     assert [row.cells[column] for row in readable(read_rows(path))] == texts
 
 
+GOOD_AND_BAD: dict[str, tuple[str, str, str, str]] = {
+    "a.csv": ("글,1\n", "글\n", "text,n\n", "글,1\n"),
+    "a.tsv": ("글\t1\n", "글\t0\t0\n", "text\tn\n", "글\t1\n"),
+    "a.jsonl": ('{"text": "글"}\n', '{"text": \n', "\n", '{"text": "글"}\n'),
+    "a.json": ('{"text": "글"},', "3,", "[", '{"text": "글"}]'),
+    "squad.json": (
+        '{"id": 1},', "3,", '{"data": [{"paragraphs": [{"context": "글", "qas": [', '{"id": 1}]}]}]}'
+    ),
+    "modu.json": ('{"form": "글"},', '{"text": 0},', '{"document": [{"sentence": [', '{"form": "글"}]}]}'),
+}  # fmt: skip
+"""A good row, a bad one, how the file begins, and its end with a good row."""
+
+
+def with_error(path: Path, good: list[bool]) -> Path:
+    """An Excel file, in whose bad rows a formula has failed."""
+    xlsx(path, [["text"], *(["글" if is_good else "#DIV/0!"] for is_good in good)])
+    workbook = openpyxl.load_workbook(path)
+    for row, is_good in enumerate(good, 2):
+        workbook.active.cell(row, 1).data_type = "s" if is_good else "e"
+    workbook.save(path)
+    return path
+
+
+def with_bytes(path: Path, good: list[bool]) -> Path:
+    """A Parquet file, in whose bad rows a text is not UTF-8."""
+    texts = pyarrow.array(["글".encode()[: 3 if is_good else 2] for is_good in good])
+    return parquet(path, {"text": texts.view(pyarrow.string())})
+
+
+@pytest.mark.parametrize("name", [*GOOD_AND_BAD, "a.xlsx", "a.parquet"])
+@settings(max_examples=25, deadline=None)
+@given(good=st.lists(st.booleans(), max_size=8))
+def test_every_row_is_read_or_refused_by_its_place(
+    tmp_path_factory: pytest.TempPathFactory, name: str, good: list[bool]
+) -> None:
+    path = tmp_path_factory.getbasetemp() / f"bad-{name}"
+    is_good = [*good, True]
+    if name in GOOD_AND_BAD:
+        good_row, bad_row, begin, end = GOOD_AND_BAD[name]
+        write(path, begin + "".join(good_row if row else bad_row for row in good) + end)
+    else:
+        (with_error if name == "a.xlsx" else with_bytes)(path, is_good)
+    rows = list(read_rows(path))
+    assert [isinstance(row, Row) for row in rows] == is_good
+    refused = {row.location for row in rows if isinstance(row, UnreadableInput)}
+    assert None not in refused and len(refused) == good.count(False)
+
+
+def lines_of(form: str) -> Callable[[Path, Texts], Path]:
+    """What writes a text by this form, in which {0} is its number, from 10, and {1} the text."""
+    begin, row, end = form.split("|")
+    return lambda path, texts: write(path, begin + "".join(map(row.format, range(10, 99), texts)) + end)
+
+
+SOURCES = {
+    "lines.txt": ("text", lines_of("|{1}\n\n|")),
+    "nsmc.txt": ("nsmc", lines_of("id\tdocument\tlabel\n|{0}\t{1}\t1\n|")),
+    "modu.json": ("modu", by_modu),
+    "wiki_00": ("wikiextractor", lines_of('|<doc id="{0}" url="u" title="제목">\n제목\n\n{1}\n</doc>\n|')),
+    "a.srt": ("subtitles", lines_of("|{0}\n00:00:{0},000 --> 00:00:{0},500\n{1}\n\n|")),
+    "a.vtt": ("subtitles", lines_of("WEBVTT\n\n|00:{0}.000 --> 00:{0}.500\n{1}\n\n|")),
+    "a.sbv": ("subtitles", lines_of("|0:00:{0}.000,0:00:{0}.500\n{1}\n\n|")),
+    "a.smi": ("subtitles", lines_of("<SAMI><BODY>\n|<SYNC Start={0}><P Class=KRCC>\n{1}\n|</BODY></SAMI>")),
+    "a.lrc": ("subtitles", lines_of("[ti:제목]\n|[00:{0}.00]{1}\n|")),
+    "pc.txt": ("chat", lines_of("글 님과 카카오톡 대화\n저장한 날짜 : 2024-05-01\n|[민수] [오전 9:{0}] {1}\n|")),
+    "phone.txt": ("chat", lines_of("글 님과 카카오톡 대화\n저장한 날짜 : 1\n|2024. 5. 1. 오전 9:{0}, 민수 : {1}\n|")),
+    "mac.csv": ("chat", lines_of('Date,User,Message\n|2024-05-01 09:00:{0},민수,"{1}"\n|')),
+    "a.html": ("html", lines_of("<html><body>|<p>{1}</p>|</body></html>")),
+    "dump.xml": ("wikipedia", lines_of(
+        "<mediawiki>|<page><title>제목</title><ns>0</ns><id>{0}</id><revision><text>{1}</text></revision></page>|"
+        "</mediawiki>")),
+    "data": ("datasets", lambda path, texts: FORMATS["a.jsonl"][1](path / "train.jsonl", texts)),
+}  # fmt: skip
+"""File: its reader, and what writes texts to it."""
+
+
+@pytest.mark.parametrize("name", SOURCES)
+@settings(max_examples=15, deadline=None)
+@given(texts=st.lists(st.text("가나다라", min_size=2, max_size=9), min_size=2, max_size=6))
+def test_a_source_in_and_all_its_texts_out(tmp_path_factory: pytest.TempPathFactory, name: str, texts: Texts) -> None:
+    folder = tmp_path_factory.getbasetemp()
+    reader, write_as = SOURCES[name]
+    # no two are alike, since a subtitle that is shown again is the same one
+    texts = [f"바다가 보이는 방에서 {number}번째로 {text} 불렀다" for number, text in enumerate(texts)]
+    (folder / "data").mkdir(exist_ok=True)
+    write_as(folder / name, texts)
+    documents = Reader.choose({"name": reader, "path": name}).read(folder)
+    lines = [line for document in documents for line in document.text.splitlines() if line != "제목"]
+    assert lines == texts
+
+
 READERS = {
     "a.csv": {"name": "csv", "text": "text"},
     "a.tsv": {"name": "csv", "text": "text"},
@@ -83,7 +178,7 @@ READERS = {
     "a.json": {"name": "json", "documents_at": "*", "text": "text"},
     "a.parquet": {"name": "parquet"},
     "squad.json": {"name": "squad"},
-    "lines.txt": {"name": "text", "documents_by": "line"},
+    "by-line.txt": {"name": "text", "documents_by": "line"},
 }
 
 

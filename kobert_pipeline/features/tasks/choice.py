@@ -24,6 +24,7 @@ from kobert_pipeline.tables.columns import (
     has_column,
     label_text,
     label_value,
+    parse_container,
     text_of,
     values_of,
 )
@@ -162,7 +163,8 @@ def _example(row: Row, columns: dict[str, str], candidates: list[str]) -> Exampl
     """The example of a row. Raises UserError for a text that is missing or blank, and for a wrong label."""
     values, choices = values_of(row, columns), [cell(row, column) for column in candidates]
     if len(choices) == 1:
-        choices = choices[0] if isinstance(choices[0], list) else choices
+        listed = parse_container(choices[0]) if isinstance(choices[0], str) else choices[0]
+        choices = listed if isinstance(listed, list) else choices
     choices = [text_of(choice) for choice in choices]
     values |= {name: text_of(values[name]) for name in ("text", "lead") if name in values}
     texts = {columns[name]: values[name] for name in ("text", "lead") if name in values}
