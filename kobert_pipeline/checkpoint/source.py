@@ -2,6 +2,7 @@
 of the Hugging Face Hub, which is fetched once."""
 
 import re
+from codecs import BOM_UTF8
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from kobert_pipeline.files import folder_of_clone, read_json
 from kobert_pipeline.morphemes.segmenter import Segmenter
 from kobert_pipeline.morphemes.settings import VOCABULARY_FILE
 from kobert_pipeline.tokenizer.loading import load_tokenizer
-from kobert_pipeline.training.hf_config import with_model_type
+from kobert_pipeline.training.hf_config import with_label_keys, with_model_type
 from kobert_pipeline.training.weight_files import (
     FILES,
     INDEX_SUFFIX,
@@ -200,9 +201,16 @@ def load_checkpoint_tokenizer(folder: Path) -> Any:
 
     path = folder / CONFIG
     config = read_json(path) if path.is_file() else None
-    if not isinstance(config, dict) or "model_type" in config or (folder / VOCABULARY_FILE).is_file():
+    vocabulary = folder / "vocab.txt"
+    if vocabulary.is_file() and vocabulary.read_bytes().startswith(BOM_UTF8):
+        raise UserError(
+            f"{vocabulary} begins with a byte order mark, which would be part of its first token; save it as UTF-8 "
+            "without one"
+        )
+    if not isinstance(config, dict) or (folder / VOCABULARY_FILE).is_file():
         return load_tokenizer(folder)
-    return load_tokenizer(folder, config=AutoConfig.for_model(**with_model_type(config, path)))
+    canonical = with_label_keys(with_model_type(config, path))
+    return load_tokenizer(folder, **({} if canonical == config else {"config": AutoConfig.for_model(**canonical)}))
 
 
 def lacks_of_tokenizer(folder: Path) -> list[str]:

@@ -27,8 +27,8 @@ from kobert_pipeline.morphemes import tokenizer_files
 from kobert_pipeline.progress import report
 from kobert_pipeline.tokenizer.loading import is_morpheme_tokenizer, vocabulary_in
 from kobert_pipeline.tokenizer.plain import PLAIN, PLAIN_FILES, save_plain
-from kobert_pipeline.training.hf_config import DEFAULT_LABELS, output_names, with_model_type
-from kobert_pipeline.training.weight_files import WEIGHTS, read_weights
+from kobert_pipeline.training.hf_config import DEFAULT_LABELS, output_names, with_label_keys, with_model_type
+from kobert_pipeline.training.weight_files import WEIGHTS, read_weights, refuse_mismatched
 
 VERSION = 2
 MODEL, TOKENIZER = "model", "tokenizer"
@@ -102,7 +102,7 @@ def save_tokenizer(tokenizer: Any, folder: Path) -> None:
 
 def canonical_config(path: Path) -> dict[str, Any]:
     """The config in a file, with its model type, for weights in float32. Raises UserError where it is none."""
-    config = with_model_type(read_json(path), path)
+    config = with_label_keys(with_model_type(read_json(path), path))
     # the name of `dtype` before transformers 5
     return {key: value for key, value in config.items() if key != "torch_dtype"} | {"dtype": "float32"}
 
@@ -141,8 +141,9 @@ def count_parameters(model: Path) -> int:
     import transformers
 
     loaded, info = transformers.AutoModel.from_pretrained(
-        model, trust_remote_code=False, use_safetensors=True, output_loading_info=True
+        model, trust_remote_code=False, use_safetensors=True, output_loading_info=True, ignore_mismatched_sizes=True
     )
+    refuse_mismatched(model, info)
     if missing := sorted(key for key in info["missing_keys"] if not key.startswith(SPARE)):
         raise UserError(
             f"checkpoint: the weights lack {len(missing)} tensors of a {type(loaded).__name__}, such as {missing[0]}; "

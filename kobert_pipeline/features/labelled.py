@@ -150,6 +150,10 @@ class FoundLabelsTask(LabelledTask):
     def with_model_labels(self, labels: list[str]) -> Self:
         """The task with the labels of a model, unless they were given."""
         task = self
+        if twice := next((label for label in labels if labels.count(label) > 1), None):
+            raise UserError(
+                f"the checkpoint calls two of its outputs '{twice}'; name each, as in --labels NAME=0,OTHER=1"
+            )
         if self.labels is None:
             task = self.model_copy(update={"labels": labels})
             task._labels_found = task._labels_of_model = True

@@ -24,6 +24,7 @@ from kobert_pipeline.runs import manifest
 from kobert_pipeline.runs.manifest import is_finished, verify
 from kobert_pipeline.tokenizer import tokenizers_only
 from kobert_pipeline.tokenizer.loading import add_tokens, is_morpheme_tokenizer
+from kobert_pipeline.tokenizer.unknown import refuse_misread_vocabulary
 from kobert_pipeline.training.hf_config import added_tokens, inference_length
 from kobert_pipeline.training.weight_files import ONNX, ONNX_INT8, WEIGHTS, lack_of_weights, weight_files
 
@@ -154,7 +155,10 @@ def load_tokenizer(folder: Path, with_transformers: bool = True) -> Any:
     with load_errors(folder):
         if not with_transformers and tokenizers_only.is_enough(folder):
             return tokenizers_only.TokenizersOnly.from_folder(folder)
-        return load_checkpoint_tokenizer(folder)
+        tokenizer = load_checkpoint_tokenizer(folder)
+        if not is_morpheme_tokenizer(tokenizer):
+            refuse_misread_vocabulary(folder, tokenizer)
+        return tokenizer
 
 
 def refuse_incomplete(folder: Path, required: tuple[str, ...] = MODEL_FILES, with_tokenizer: bool = True) -> None:

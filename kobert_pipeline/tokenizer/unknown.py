@@ -3,6 +3,7 @@ token from another, so it learns little from texts that are full of them, and no
 
 import re
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,9 @@ WORDS_SHOWN = 5
 WORD_MARK = "\u2581"
 """SentencePiece's mark of a word's first token."""
 JAMO, HANGUL = re.compile("[\u1100-\u11ff]"), re.compile("[\u1100-\u11ff\uac00-\ud7a3]")
+SYLLABLES = re.compile("[\uac00-\ud7a3]+")
+FEWEST = 10
+"""Words of a vocabulary by which it is judged whether they are found."""
 FEW = 0.01
 """A share of tokens that says nothing of a vocabulary; a multilingual BERT's has 3 % with Hangul."""
 
@@ -43,6 +47,25 @@ def rate(unknown: int, tokens: int) -> float:
     return round(unknown / max(tokens, 1), 6)
 
 
+def refuse_misread_vocabulary(folder: Path, tokenizer: Any) -> None:
+    """Raise UserError where a loaded tokenizer does not know the Korean words that are in its own vocabulary, so that a
+    model would answer without a word about texts of which it sees nothing."""
+    unknown = unknown_token_id(tokenizer)
+    vocabulary = sorted(tokenizer.get_vocab())
+    marked = [token.removeprefix(WORD_MARK) for token in vocabulary if token.startswith(WORD_MARK)]
+    words = [word for word in marked or vocabulary if SYLLABLES.fullmatch(word)]
+    words = words[:: len(words) // SAMPLE + 1]
+    if unknown is None or len(words) < FEWEST:
+        return
+    ids = tokenizer(words, add_special_tokens=False, verbose=False)["input_ids"]
+    lost = [word for word, of_word in zip(words, ids, strict=True) if unknown in of_word]
+    if len(lost) > TOO_HIGH * len(words) or is_sentencepiece(tokenizer.backend_tokenizer):
+        raise UserError(
+            f"{folder}: its tokenizer does not find many words of its own vocabulary: "
+            f"{likely_cause(tokenizer.backend_tokenizer)}"
+        )
+
+
 def judge_rate(where: str, share: float, backend: Tokenizer, words: Callable[[], list[str]] = list) -> None:
     """Warn where the unknown rate `share` of the texts `where` is high. `words` gives some of the unknown words. Raises
     UserError where most tokens are unknown."""
@@ -58,14 +81,21 @@ def judge_rate(where: str, share: float, backend: Tokenizer, words: Callable[[],
     current_display().say(f"warning  {message}")
 
 
+def is_sentencepiece(backend: Tokenizer) -> bool:
+    """Whether a tokenizer of WordPiece has a vocabulary of SentencePiece."""
+    vocabulary = backend.get_vocab()
+    with_mark = sum(token.startswith(WORD_MARK) for token in vocabulary)
+    words = backend.pre_tokenizer.pre_tokenize_str("한글") if backend.pre_tokenizer else []
+    # our own vocabularies of WordPiece have the mark too, and so have the words that are looked up in them
+    is_foreign = with_mark > FEW * len(vocabulary) and any(WORD_MARK not in word for word, _ in words)
+    return type(backend.model).__name__ == "WordPiece" and is_foreign
+
+
 def likely_cause(backend: Tokenizer) -> str:
     """Why a tokenizer knows little of Korean texts, and what to do."""
     vocabulary = backend.get_vocab()
-    with_mark = sum(token.startswith(WORD_MARK) for token in vocabulary)
     with_hangul = sum(HANGUL.search(token) is not None for token in vocabulary)
-    with_prefix = sum(token.startswith("##") for token in vocabulary)  # as a vocabulary of WordPiece itself has
-    is_foreign = with_mark > FEW * len(vocabulary) >= with_prefix
-    if type(backend.model).__name__ == "WordPiece" and is_foreign:
+    if is_sentencepiece(backend):
         return (
             f"its vocab.txt is a SentencePiece vocabulary (tokens begin with {WORD_MARK}), which WordPiece cannot "
             "read; give a checkpoint with its SentencePiece model (spiece.model, tokenizer.model) or a tokenizer.json "

@@ -83,6 +83,19 @@ def refuse_causal_cls(is_causal: bool, pooling: str) -> None:
         )
 
 
+def with_label_keys(config: dict[str, Any]) -> dict[str, Any]:
+    """A config with `id2label` by number, where it is a list or `label2id` alone has the names."""
+    names, numbers = config.get("id2label"), config.get("label2id")
+    if isinstance(names, list):
+        names = dict(enumerate(names))
+    elif names is None and isinstance(numbers, dict):
+        names = {number: name for name, number in numbers.items()}
+    else:
+        return config
+    by_number = {str(number): str(name) for number, name in sorted(names.items())}
+    return config | {"id2label": by_number, "label2id": {name: int(number) for number, name in by_number.items()}}
+
+
 def with_model_type(config: Any, path: Path) -> dict[str, Any]:
     """A config, read from `path`, with its `model_type`: where it has none, that of the model class it names. Raises
     UserError where it does not name one either."""

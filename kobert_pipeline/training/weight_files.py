@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import read_json
+from kobert_pipeline.training.hf_config import with_label_keys
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -22,6 +23,12 @@ FILES = (WEIGHTS, INDEX, PICKLED_WEIGHTS, f"{PICKLED_WEIGHTS}.index.json")
 INDEX_SUFFIX = ".index.json"
 PART = re.compile(r"[\w.-]+")
 """A part's name, which leads to no other folder."""
+OUTPUT_EMBEDDINGS = ("decoder.weight", "lm_head.weight")
+"""How the names of weights end that give the scores of tokens."""
+ADAPTER = "adapter_config.json"
+MERGE = "merge it into that model first (peft: merge_and_unload, then save_pretrained)"
+ADAPTER_WEIGHT = re.compile(r"\.(?:lora_\w+|base_layer)\.")
+OTHER_LIBRARIES = {"tf_model.h5": "TensorFlow", "flax_model.msgpack": "Flax"}
 TRAINING_STATES = ("*.ckpt", "*.pt", "*.pth")
 """What other tools call files that may hold weights."""
 UNSAFE = re.compile(r"GLOBAL ([\w.]+)")
@@ -70,9 +77,25 @@ def listed_parts(folder: Path, name: str) -> list[str]:
 
 def lack_of_weights(folder: Path) -> str:
     """The name of the file that `folder`, which has no weights, lacks, and what else in it may hold them."""
+    return f"{WEIGHTS} (or {PICKLED_WEIGHTS}{other_weights(folder)})"
+
+
+def other_weights(folder: Path) -> str:
+    """What a folder without weights has in place of them, and what to do about it; "" for nothing that is known."""
+    if (folder / ADAPTER).is_file():
+        base = read_json(folder / ADAPTER).get("base_model_name_or_path")
+        return f"; it is an adapter of {base}, so {MERGE}"
+    if others := [name for name in OTHER_LIBRARIES if (folder / name).is_file()]:
+        return (
+            f"; {others[0]} is for {OTHER_LIBRARIES[others[0]]}, and transformers before version 5 converts it: "
+            f"from_pretrained(FOLDER, {'from_flax' if 'flax' in others[0] else 'from_tf'}=True)"
+        )
+    if parts := sorted(path.name for path in folder.glob("*-of-*.safetensors")):
+        return f"; {parts[0]} is a part of one, which needs {INDEX}"
+    if checkpoints := sorted(folder.glob(f"checkpoint-*/{WEIGHTS}")):
+        return f"; give one of the folders in it, such as {checkpoints[0].parent.name}"
     states = sorted(path.name for pattern in TRAINING_STATES for path in folder.glob(pattern))
-    other = f"; if {states[0]} holds them, call it {PICKLED_WEIGHTS}" if states else ""
-    return f"{WEIGHTS} (or {PICKLED_WEIGHTS}{other})"
+    return f"; if {states[0]} holds them, call it {PICKLED_WEIGHTS}" if states else ""
 
 
 def read_weights(folder: Path, encoder: Any) -> "dict[str, Tensor]":
@@ -87,12 +110,31 @@ def read_weights(folder: Path, encoder: Any) -> "dict[str, Tensor]":
     for name in weight_files(folder):
         if not name.endswith(INDEX_SUFFIX):
             tensors |= _read_file(folder / name)
+    if adapter := next(filter(ADAPTER_WEIGHT.search, tensors), None):
+        raise UserError(f"{folder} has weights of an adapter beside those of its model ({adapter:.80}); {MERGE}")
     names = {name: canonical_name(name) for name in tensors}
     prefix = wrapper_prefix(names.values(), encoder)
-    return {
+    weights = {
         names[name].removeprefix(prefix): tensor.float() if tensor.is_floating_point() else tensor
         for name, tensor in tensors.items()
     }
+    return weights | tied_embeddings(weights, encoder)
+
+
+def tied_embeddings(weights: Mapping[str, "Tensor"], encoder: Any) -> "dict[str, Tensor]":
+    """The embeddings of tokens, where weights have them under the name of the output layer alone, with which they are
+    tied; {} otherwise."""
+    embeddings = encoder.get_input_embeddings().weight
+    name = next(name for name, parameter in encoder.named_parameters() if parameter is embeddings)
+    outputs = [key for key in weights if key.endswith(OUTPUT_EMBEDDINGS) and weights[key].shape == embeddings.shape]
+    if (
+        not getattr(encoder.config, "tie_word_embeddings", True)
+        or len(outputs) != 1
+        or any(key.endswith(name) for key in weights)
+    ):
+        return {}
+    below = f"{encoder.base_model_prefix}."
+    return {below * any(key.startswith(below) for key in weights) + name: weights[outputs[0]]}
 
 
 def load_pretrained(model_class: Any, folder: Path) -> tuple[Any, dict[str, Any]]:
@@ -100,14 +142,30 @@ def load_pretrained(model_class: Any, folder: Path) -> tuple[Any, dict[str, Any]
     weights that were missing or not used. Code in the folder is never run. Raises what `transformers` raises."""
     import torch
 
-    config = model_class.config_class.from_pretrained(folder)
+    config = model_class.config_class.from_dict(with_label_keys(read_json(folder / "config.json")))
     with torch.device("meta"):  # names only, no memory for the weights
         encoder = model_class(config).base_model
     model, loading_info = model_class.from_pretrained(
-        None, config=config, state_dict=read_weights(folder, encoder), dtype=torch.float32, output_loading_info=True
+        None,
+        config=config,
+        state_dict=read_weights(folder, encoder),
+        dtype=torch.float32,
+        output_loading_info=True,
+        ignore_mismatched_sizes=True,
     )
+    refuse_mismatched(folder, loading_info)
     model.name_or_path = config.name_or_path = str(folder)
     return model, loading_info
+
+
+def refuse_mismatched(folder: Path, loading_info: dict[str, Any]) -> None:
+    """Raise UserError where weights have other sizes than the config gives them. `transformers` lists them when it is
+    told to go on, since its own error does not."""
+    for name, stored, expected in sorted(loading_info["mismatched_keys"]):
+        raise UserError(
+            f"{folder}: {name} is {list(stored)} in its weights and {list(expected)} by its config.json (of labels, "
+            "id2label names each once); correct config.json, or copy the checkpoint again"
+        )
 
 
 def _read_file(path: Path) -> "dict[str, Tensor]":

@@ -82,6 +82,43 @@ def test_one_output_is_a_score(problem_type: str | None, head: Callable, tmp_pat
     assert scores["pearson"] == pytest.approx(100 * expected, abs=0.02)
 
 
+NAMES = ["부정", "긍정", "중립"]
+SPELLED_NAMES: dict[str, Any] = {
+    "a list": {"id2label": NAMES},
+    "label2id alone": {"id2label": None, "label2id": {"중립": 2, "부정": 0, "긍정": 1}},
+    "by number": {"id2label": {"2": "중립", "0": "부정", "1": "긍정"}},
+}
+
+
+@pytest.mark.parametrize("spelled", SPELLED_NAMES.values(), ids=SPELLED_NAMES)
+def test_names_of_outputs_are_read_however_they_are_kept(
+    spelled: dict[str, Any], head: Callable, tmp_path: Path
+) -> None:
+    folder = head(BertForSequenceClassification, NAMES)
+    expected = [Checkpoint.load(folder).predict(text) for text in TEXTS[:9]]
+    config = json.loads((folder / "config.json").read_text()) | spelled
+    (folder / "config.json").write_text(json.dumps({key: value for key, value in config.items() if value is not None}))
+    assert [Checkpoint.load(folder).predict(text) for text in TEXTS[:9]] == expected
+    stage.run(str(folder), tmp_path / "out")
+    copied = json.loads((tmp_path / "out" / "model" / "config.json").read_text())
+    assert {int(number): name for number, name in copied["id2label"].items()} == dict(enumerate(NAMES))
+
+
+def test_two_outputs_of_one_name_are_refused(head: Callable) -> None:
+    with pytest.raises(UserError, match=r"calls two of its outputs '긍정'; name each, as in --labels"):
+        Checkpoint.load(head(BertForSequenceClassification, ["긍정", "부정", "긍정"])).predict(TEXTS[0])
+
+
+@pytest.mark.parametrize("names", [["부정"], [*NAMES, "모름"]])
+def test_another_number_of_names_than_outputs_is_said_with_both_sizes(names: list[str], head: Callable) -> None:
+    folder = head(BertForSequenceClassification, NAMES)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"id2label": dict(enumerate(names))}))
+    said = rf"classifier.bias is \[3\] in its weights and \[{len(names)}\] by its config.json"
+    with pytest.raises(UserError, match=said):
+        Checkpoint.load(folder)
+
+
 PAIRS = [{"premise": a, "hypothesis": b} for a, b in zip(TEXTS[:6], TEXTS[6:12], strict=True)]
 
 

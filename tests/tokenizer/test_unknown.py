@@ -14,6 +14,7 @@ from kobert_pipeline.errors import UserError
 from kobert_pipeline.features import stage as features
 from kobert_pipeline.features.options import FeaturesOptions
 from kobert_pipeline.files import write_json
+from kobert_pipeline.inference.loading import load_tokenizer as load_for_use
 from kobert_pipeline.pipeline.provenance import unknown_rate
 from kobert_pipeline.shards import stage as shards
 from kobert_pipeline.shards.format import Shards
@@ -83,6 +84,29 @@ def test_texts_that_a_tokenizer_does_not_know_are_refused_with_the_cause(
     with pytest.raises(UserError, match=r"of the tokens are unknown to the tokenizer \(such as ") as refused:
         make(tokenizer_folder(tmp_path / "tokenizer", vocabulary, settings), tmp_path)
     assert cause in str(refused.value) and len(str(refused.value)) < 500
+
+
+@pytest.mark.parametrize(
+    ("vocabulary", "settings", "cause"),
+    [
+        (KOREAN, None, "decomposes Hangul"),
+        (KOREAN, {"do_lower_case": True, "tokenizer_class": "BertTokenizer"}, "decomposes Hangul"),
+        (pieces(), CASED, "vocab.txt is a SentencePiece vocabulary"),
+        (KOREAN + pieces()[5:], CASED, "vocab.txt is a SentencePiece vocabulary"),
+        (SPECIAL + [f"word{number}" for number in range(300)], None, None),
+        (KOREAN, CASED, None),
+    ],
+)  # fmt: skip
+def test_a_tokenizer_that_does_not_find_its_own_words_is_refused_in_use_too(
+    vocabulary: list[str], settings: dict[str, Any] | None, cause: str | None, tmp_path: Path
+) -> None:
+    folder = tokenizer_folder(tmp_path / "tokenizer", vocabulary, settings)
+    if cause is None:
+        assert load_for_use(folder)
+        return
+    with pytest.raises(UserError, match="words of its own vocabulary: ") as refused:
+        load_for_use(folder)
+    assert cause in str(refused.value)
 
 
 @pytest.mark.parametrize("make", [make_features, make_shards])
