@@ -162,7 +162,14 @@ def test_the_advice_for_a_few_groups_separates_them(number: int) -> None:
 
 
 def test_where_no_share_separates_them_another_seed_is_advised() -> None:
-    assert dev_share_advice(options(), [{"group": "0 0"}]) == "choose another dev_seed"
+    assert dev_share_advice(options(), [{"group": "0"}, {"group": "0 b"}]) == "choose another dev_seed"
+
+
+def test_examples_of_one_text_need_a_dev_file(tmp_path: Path) -> None:
+    write_contexts(tmp_path / "train.json", [SHARED])
+    assert dev_share_advice(options(), [{"group": "한 글"}] * 9).startswith("name another file as dev, since all")
+    with pytest.raises(UserError, match=r"dev split .* is empty: 2 examples were read.*; name another file as dev"):
+        prepare(options(task="korquad", train="train.json"), tmp_path)
 
 
 def test_training_contexts_that_share_text_with_the_test_set_are_dropped_and_counted(tmp_path: Path) -> None:
