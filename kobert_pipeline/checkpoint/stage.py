@@ -70,7 +70,7 @@ def run(name: str, out: Path, labels: Mapping[str, int] = MappingProxyType({})) 
     try:
         write_weights(folder, out / MODEL)
         tokenizer = load_checkpoint_tokenizer(folder)
-        parameters = count_parameters(out / MODEL)
+        parameters = count_parameters(out / MODEL, folder)
     except UserError:
         raise
     except Exception as error:  # a library's error about files that may come from anybody
@@ -135,15 +135,15 @@ def write_weights(folder: Path, model: Path) -> None:
     save_file(tensors, model / WEIGHTS, {"format": "pt"})
 
 
-def count_parameters(model: Path) -> int:
-    """The number of parameters of the encoder. Raises UserError where weights are missing, which `transformers` would
-    fill with random numbers."""
+def count_parameters(model: Path, source: Path) -> int:
+    """The number of parameters of the encoder that was written to `model` from the folder `source`. Raises UserError
+    where weights are missing, which `transformers` would fill with random numbers, or do not fit the config."""
     import transformers
 
     loaded, info = transformers.AutoModel.from_pretrained(
         model, trust_remote_code=False, use_safetensors=True, output_loading_info=True, ignore_mismatched_sizes=True
     )
-    refuse_mismatched(model, info)
+    refuse_mismatched(source, info)
     if missing := sorted(key for key in info["missing_keys"] if not key.startswith(SPARE)):
         raise UserError(
             f"checkpoint: the weights lack {len(missing)} tensors of a {type(loaded).__name__}, such as {missing[0]}; "

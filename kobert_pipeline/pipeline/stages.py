@@ -231,10 +231,10 @@ def recorded_options(options: finetune_stage.FinetuneOptions) -> dict[str, Any]:
     """The options of a fine-tuning that all of its jobs have in their records.
 
     These contain neither the list of seeds nor the lists of a grid, so that they may grow without making finished jobs
-    stale. Instead a record has the job's seed and a single setting: that of the trial, or the chosen one, which
-    `extra_inputs` adds.
+    stale, nor whether there is a baseline beside it. Instead a record has the job's seed and a single setting: that of
+    the trial, or the chosen one, which `extra_inputs` adds.
     """
-    recorded = {key: value for key, value in options.dump().items() if key != "seeds"}
+    recorded = {key: value for key, value in options.dump().items() if key not in ("seeds", "baseline")}
     recorded["plan"] = {key: value for key, value in recorded["plan"].items() if key not in options.plan.varied}
     return recorded
 

@@ -222,7 +222,7 @@ def test_what_is_no_checkpoint_is_refused_in_one_sentence(data: Path, tmp_path: 
     assert "the weights lack 16 tensors of a BertModel" in complaint(folder)
     folder = changed("other")
     write_json(folder / "config.json", read_json(folder / "config.json") | {"vocab_size": 1000})
-    assert "kobert: checkpoint: " in complaint(folder)
+    assert f"kobert: {folder}: " in complaint(folder) and "[1000, 32] by its config.json" in complaint(folder)
     folder = changed("wide")
     with (folder / "vocab.txt").open("a", encoding="utf-8") as file:
         file.writelines(f"낱말{number}\n" for number in range(3000))
