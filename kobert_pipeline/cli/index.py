@@ -1,12 +1,12 @@
 """The command `kobert index`. torch and transformers are imported only once the arguments are known to be valid."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
-from kobert_pipeline.cli.arguments import AsJson, Backend, Folder, TokenizerName
-from kobert_pipeline.cli.embed import Column, Pooling
+from kobert_pipeline.cli.arguments import AsJson, Backend, Folder, Long, TokenizerName
+from kobert_pipeline.cli.embed import Column, Files, Pooling
 from kobert_pipeline.cli.exit_codes import interrupt_on_sigterm
 from kobert_pipeline.cli.formatting import print_json
 from kobert_pipeline.cli.input_lines import refuse_missing, refuse_tables
@@ -14,12 +14,7 @@ from kobert_pipeline.cli.similar import Candidates
 from kobert_pipeline.errors import refuse_existing
 from kobert_pipeline.progress import shown_on
 
-Files = Annotated[
-    list[str], typer.Argument(metavar="FILE...", help="Text files, one text per line, or with --column tables.")
-]
 Out = Annotated[Path, typer.Option(metavar="DIR", help="The new folder of the index.")]
-LONG = "What to do with texts of more tokens than the model reads: the mean of windows, or the beginning alone."
-Long = Annotated[Literal["windows", "truncate"], typer.Option("--long", help=LONG)]
 
 
 def index(

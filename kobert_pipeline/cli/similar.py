@@ -206,9 +206,10 @@ def snippets(query: str, texts: list[str]) -> list[str]:
     lines = [" ".join(text.split()) for text in texts]
     if max(map(len, lines), default=0) <= CHARACTERS_SHOWN:
         return lines
-    from kobert_pipeline.inference.bm25 import passage_of
+    from kobert_pipeline.inference.bm25 import content_morphemes, passage_of
 
-    return [passage_of(line, query, CHARACTERS_SHOWN) for line in lines]
+    terms = set(content_morphemes([query])[0])
+    return [passage_of(line, terms, CHARACTERS_SHOWN) for line in lines]
 
 
 def place_name(place: dict[str, Any], unit: str) -> str:

@@ -1,6 +1,6 @@
 """BM25 over morphemes (Robertson et al., TREC-3 1994): the search that knows words only, which vectors must beat."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -69,15 +69,14 @@ def is_content(morpheme: str) -> bool:
     return tag.startswith(CONTENT) or not tag.startswith(NO_CONTENT)
 
 
-def passage_of(line: str, query: str, width: int) -> str:
-    """The part of a text of one line, of at most `width` characters, that has the most different terms of a query; its
-    beginning where it has none."""
+def passage_of(line: str, terms: Collection[str], width: int) -> str:
+    """The part of a text of one line, of at most `width` characters, that has the most different `terms` (form/TAG);
+    its beginning where it has none."""
     if len(line) <= width:
         return line
-    wanted = set(content_morphemes([query])[0])
     (segmentation,) = Segmenter(style="tagged").segment([line])
     places = zip(segmentation.starts.tolist(), segmentation.spellings or [], strict=False)
-    hits = [(start, term) for start, term in places if term in wanted]
+    hits = [(start, term) for start, term in places if term in terms]
     before, inside = width // 4, width - 2  # characters before the first term, and without the ellipses
     reach = inside - before
     counts = [len({term for place, term in hits if start <= place < start + reach}) for start, _ in hits]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kobert_pipeline.inference.bm25 import Bm25, passage_of
+from kobert_pipeline.inference.bm25 import Bm25, content_morphemes, passage_of
 
 LINES = [
     "배우들의 연기가 좋았다",
@@ -91,6 +91,7 @@ def test_an_index_of_words_is_the_same_after_it_was_written(tmp_path: Path) -> N
 )
 def test_a_passage_has_the_words_of_the_query(query: str, shown: str) -> None:
     line = "가나다 " * 50 + "배우의 연기가 좋았다. " + "그리고 " * 200 + "그래서 피고가 항소하였다. " + "라마바 " * 60
-    passage = passage_of(line, query, 120)
+    terms = set(content_morphemes([query])[0])
+    passage = passage_of(line, terms, 120)
     assert shown in passage and len(passage) <= 120 and passage.strip("…") in line
-    assert passage_of("짧은 글", query, 120) == "짧은 글"
+    assert passage_of("짧은 글", terms, 120) == "짧은 글"

@@ -4,12 +4,24 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from chromium import CHROMIUM
 from held_model import HeldModel, wait_until
 from starlette.testclient import TestClient
 
 from kobert_pipeline.serve.app import create_app
 from kobert_pipeline.serve.limits import Limits
 from kobert_pipeline.serve.service import Service
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """A Chromium; modules that use it are skipped where there is none, or no playwright."""
+    from playwright import sync_api
+
+    with sync_api.sync_playwright() as started:
+        opened = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield opened
+        opened.close()
 
 
 @pytest.fixture

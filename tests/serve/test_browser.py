@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from chromium import CHROMIUM
 
 import kobert_pipeline
 from kobert_pipeline.publish.onnx_file import write_int8, write_onnx
 
-playwright = pytest.importorskip("playwright.sync_api", reason="pip install playwright")
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+pytest.importorskip("playwright.sync_api", reason="pip install playwright")
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(CHROMIUM is None or not shutil.which("npm"), reason="there is no chromium, or no npm"),
@@ -60,14 +60,6 @@ def address(repo: Path, model: Path, tmp_path_factory: pytest.TempPathFactory) -
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}/"
         server.shutdown()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with playwright.sync_playwright() as started:
-        opened = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield opened
-        opened.close()
 
 
 @pytest.mark.parametrize(("language", "heading"), [("ko-KR", "브라우저에서"), ("en-US", "judged in your browser")])

@@ -5,21 +5,20 @@ since it needs a browser). `.ci/run` installs it where there is a Chromium, and 
     pytest -m slow tests/serve/test_page_in_browser.py
 """
 
-import shutil
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from canned_model import HEADS, LAYERS, CannedModel
+from chromium import CHROMIUM
 from held_model import wait_until
 
 from kobert_pipeline.serve.app import create_app
 from kobert_pipeline.serve.limits import Limits
 from kobert_pipeline.serve.service import Service
 
-playwright = pytest.importorskip("playwright.sync_api", reason="pip install playwright")
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+pytest.importorskip("playwright.sync_api", reason="pip install playwright")
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium on the path")]
 TABS = ["classify", "answer", "tag", "similar", "fill-mask", "attention", "tokenize"]
 HOSTILE = "<img src=x onerror=alert(1)>"
@@ -54,14 +53,6 @@ def serve_pages() -> Iterator[Callable[..., str]]:
 @pytest.fixture(scope="module")
 def address(serve_pages: Callable[..., str]) -> str:
     return serve_pages()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with playwright.sync_playwright() as started:
-        opened = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield opened
-        opened.close()
 
 
 @pytest.fixture
