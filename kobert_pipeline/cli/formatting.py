@@ -123,7 +123,7 @@ def print_check(
         raise UserError(f"{refused[0]}{more}")
     if not as_json:
         print(f"{recipe}: valid, {len(jobs)} jobs: {', '.join(jobs)}")
-        print(f"`kobert run` runs them all, `kobert {jobs[0]}` the first alone.")
+        print(next_commands(recipe, jobs[0].partition(" ")[0]))
         for line in (*taken_for, *(f"warning: {warning}" for warning in warnings)):
             print(line)
         print(f"The unfinished jobs need at most about {disk_bytes / 1e9:.2f} GB of disk space.")
@@ -131,19 +131,26 @@ def print_check(
             print(memory_sentence(memory))
 
 
-ON_CPU = "; a run on CPU takes a few GiB more"
-"""For what torch and the other libraries keep: pretraining `mini` took up to 4.6 GiB, and the estimate is 0.5."""
+def next_commands(recipe: str, stage: str) -> str:
+    """What to do with a valid recipe whose first stage is `stage`."""
+    only_first = f"`kobert {stage} {recipe}` only the stage {stage}"
+    return f"Next, with the same options: `kobert run {recipe}` runs all, {only_first}."
+
+
+ON_CPU = "; without a GPU that is main memory, of which torch and other libraries take a few GiB more"
+"""Pretraining `mini` took up to 4.6 GiB, and the estimate is 0.5."""
 
 
 def memory_sentence(memory: dict[str, Any]) -> str:
-    """How much memory pretraining needs on a GPU and, from 8 GiB on, which sizes of GPUs have it."""
+    """How much memory pretraining needs and, from 8 GiB on, which sizes of GPUs have it; less, a CPU may well train."""
     is_small = memory["bytes"] < SMALL_MODEL
     unit, factor, digits = ("MiB", 2**20, 0) if is_small else ("GiB", 2**30, 1)
     ranks = memory["fsdp_ranks"]
-    sharded = f" with {ranks} ranks (FSDP; more need less)" if ranks > 1 else ""
+    sharded = f" on each of {ranks} GPUs (FSDP; more GPUs need less each)" if ranks > 1 else ""
+    where = "memory" if is_small else "GPU memory"
     amounts = {name: f"{memory[name] / factor:,.{digits}f}" for name in ("weights", "activations", "logits")}
     return (
-        f"Pretraining needs about {memory['bytes'] / factor:,.0f} {unit} of memory per GPU{sharded} for "
+        f"Pretraining needs about {memory['bytes'] / factor:,.0f} {unit} of {where}{sharded} for "
         f"{memory['tokens']:,} tokens at once (weights and optimizer {amounts['weights']}, activations "
         f"{amounts['activations']}, logits {amounts['logits']})"
         f"{ON_CPU if is_small else gpu_advice(memory['tokens'], memory['tokens_that_fit'])}."

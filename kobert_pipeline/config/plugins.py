@@ -22,7 +22,9 @@ CONTRACTS = {
 def contract(family: str) -> type[Plugin]:
     """The contract class of a family. Raises UserError for an unknown one."""
     if family not in CONTRACTS:
-        raise UserError(f"there is no family {family!r}{did_you_mean(family, CONTRACTS)}")
+        raise UserError(
+            f"{family!r} is neither recipes nor a kind of plug-in{did_you_mean(family, ['recipes', *CONTRACTS])}"
+        )
     module = importlib.import_module(f"kobert_pipeline.{CONTRACTS[family]}")
     # a contract's module may also import contracts of other families
     plugins = [value for value in vars(module).values() if isinstance(value, type) and issubclass(value, Plugin)]

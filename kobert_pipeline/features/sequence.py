@@ -101,9 +101,10 @@ class SequenceTask(Task):
         return [int(row.argmax()) for row in logits["logits"]]
 
     def score(self, predictions: list[Any], examples: list[Example]) -> dict[str, float]:
-        """The `scores`, in percent."""
+        """The `scores`, in percent, the `metric` that selects models first."""
         labels = [example["label"] for example in examples]
-        return {name: CLASSIFICATION[name](predictions, labels) for name in self.scores}
+        names = sorted(self.scores, key=lambda name: name != self.metric)
+        return {name: CLASSIFICATION[name](predictions, labels) for name in names}
 
     def classification_report(self, predictions: list[Any], examples: list[Example]) -> dict[str, Any]:
         """Scores of each label, and the confusion matrix; {} where outputs are no labels."""

@@ -36,7 +36,7 @@ class DevEvaluator:
         self.evaluations = Evaluations(out / EVALUATIONS)
 
     def __call__(self, step: int) -> dict[str, float]:
-        """The scores of `step`."""
+        """The scores of `step`, the one that selects models first: progress shows that one."""
         scores = predict(self.model, self.task, self.dev, device(), calibrate=True).scores
         # compared with earlier steps only: of equal scores the first wins, and after a resume a step evaluated again
         # must not lose against its own score
@@ -46,7 +46,9 @@ class DevEvaluator:
         best_folder = self.best_folder if is_best and is_main_process() else None
         if best_folder:
             self.model.save_pretrained(best_folder)
-        return self.evaluations.add(step, scores, best_folder)
+        values = self.evaluations.add(step, scores, best_folder)
+        metric = self.task.selection_metric(values)
+        return {metric: values[metric], **values}
 
     def best(self, until: int) -> int:
         """The step with the best score up to step `until`, the first of equals."""

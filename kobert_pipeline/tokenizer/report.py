@@ -42,9 +42,14 @@ USE_POINTS = 12
 COLUMNS = {
     "tokens / eojeol": "tokens_per_eojeol", "tokens / morpheme": "tokens_per_morpheme",
     "characters / token": "characters_per_token",
-    "unknown": "unknown_rate", "texts with loss": "texts_with_loss",
-    "eojeols equal in `plain/`": "agreement_with_plain",
+    "unknown tokens": "unknown_rate", "texts that lose characters": "texts_with_loss",
+    "eojeols with the same tokens in `plain/`": "agreement_with_plain",
 }  # fmt: skip
+LEGEND = (
+    "An eojeol is a word between spaces. An unknown token ([UNK]) stands for characters that the vocabulary lacks; a "
+    "text loses a character where no token stands for it. `plain/` is the tokenizer that needs no morphological "
+    "analyzer. Unknown tokens and eojeols are shares, from 0 to 1."
+)
 
 
 @dataclass
@@ -226,6 +231,7 @@ def markdown(figures: dict[str, Any]) -> str:
         rates = [source["unknown_rate_of"][kind] for kind in KINDS]
         kinds = [f"{rate['rate']:.4%} of {rate['tokens']:,}" for rate in rates]
         lines.append(_row([name, f"{source['texts']:,}", *(str(source[key]) for key in COLUMNS.values()), *kinds]))
+    lines += ["", LEGEND]
     if "answers" in figures:
         answers = figures["answers"]
         lines += [

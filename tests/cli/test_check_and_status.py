@@ -26,7 +26,8 @@ def texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_changed_stage_is_refused_with_the_command_that_runs_it_alone(
     texts: Path, monkeypatch: pytest.MonkeyPatch, kobert: Callable[..., Any]
 ) -> None:
-    assert "`kobert run` runs them all, `kobert corpus` the first alone." in kobert("check", texts).out
+    next_commands = "`kobert run c.yaml` runs all, `kobert corpus c.yaml` only the stage corpus."
+    assert f"Next, with the same options: {next_commands}" in kobert("check", texts).out
     assert kobert("corpus", texts).code == 0
     changed = ("--set", "corpus.keep_dropped=true")
     refused = kobert("corpus", texts, *changed, "--set", "corpus.part_characters=9").complaint

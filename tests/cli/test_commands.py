@@ -71,6 +71,7 @@ def test_without_arguments_the_commands_are_listed_on_their_own_lines(kobert) ->
         (["corpus", "tiny", "--redo", "corpus"], "here --redo takes no name"),
         (["run", "tiny", "--num-workers", "0"], "num-workers"),
         (["list", "objectivs"], "did you mean 'objectives'"),
+        (["list", "recipe"], "'recipe' is neither recipes nor a kind of plug-in - did you mean 'recipes'?"),
         (["explain", "brt"], "did you mean 'bert'"),
         (["explain", "pretrain.pln"], "did you mean 'plan'"),
         (["explain", "pretrain.plan.seed.x"], "has no option 'x'"),

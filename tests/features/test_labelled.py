@@ -314,6 +314,7 @@ def test_the_labels_found_are_saved_with_the_features(tmp_path: Path, morpheme_t
     stage.run(options, morpheme_tokenizer_folder, tmp_path, tmp_path / "out")
     task = Task.choose(read_json(tmp_path / "out" / "task.json")["task"])
     assert (task.labels, task.metric) == (["강", "들", "산"], "macro_f1")
+    assert list(task.score([0, 1], [{"label": 0}, {"label": 2}])) == ["macro_f1", "accuracy", "mcc"]
     train = Features.load(tmp_path / "out" / "train")
     wanted = {record["text"]: record["label"] for record in records}
     assert [task.labels[label] for label in train.arrays["labels"]] == [

@@ -72,6 +72,15 @@ def test_a_score_like_the_best_before_it_does_not_take_its_place(
     assert on_dev.best(9) == 3
 
 
+def test_progress_gets_the_score_that_selects_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    scores = {"exact_match": 1.0, "f1": 2.0}
+    monkeypatch.setattr("kobert_pipeline.finetune.train.predict", lambda *given, **more: SimpleNamespace(scores=scores))
+    on_dev = DevEvaluator(None, Task.choose("korquad"), None, FinetunePlan(), tmp_path, None)  # type: ignore[arg-type]
+    shown = on_dev(3)
+    assert list(shown) == ["f1", "exact_match"] and shown == scores
+    assert list(on_dev.evaluations[3]) == ["exact_match", "f1"], "what is stored is as before"
+
+
 def test_without_patience_it_never_ends() -> None:
     on_dev = DevEvaluator(None, Task.choose("nsmc"), None, FinetunePlan(), Path("nowhere"), None)  # type: ignore[arg-type]
     on_dev.evaluations.values = {step: {"accuracy": 1.0} for step in range(100)}

@@ -95,7 +95,7 @@ def test_recipe_base_fits_80_gb_and_says_what_fits_less() -> None:
         memory = pretraining_memory(recipe)
         assert memory and memory["bytes"] == memory["weights"] + memory["activations"] + memory["logits"]
         sentence = memory_sentence(memory)
-        assert f"Pretraining needs about {gib} GiB of memory per GPU for {memory['tokens']:,} tokens" in sentence
+        assert f"Pretraining needs about {gib} GiB of GPU memory for {memory['tokens']:,} tokens" in sentence
         assert verdict in sentence
         assert "\n" not in sentence
 
@@ -121,14 +121,15 @@ def test_check_counts_fsdp(kobert: Any) -> None:
     assert (plain["fsdp_ranks"], sharded["fsdp_ranks"]) == (1, 2)
     assert sharded["weights"] < plain["weights"]
     printed = kobert("check", "tiny", *fsdp).out
-    assert "of memory per GPU with 2 ranks (FSDP; more need less) for 4,096 tokens" in printed
+    assert "of memory on each of 2 GPUs (FSDP; more GPUs need less each) for 4,096 tokens" in printed
 
 
 def test_check_prints_the_memory_of_a_recipe_that_pretrains(kobert: Any) -> None:
     printed = kobert("check", "tiny").out
     memory = kobert("check", "tiny", "--json").json["pretraining_memory"]
     assert memory["tokens"] == 4096
-    assert f"Pretraining needs about {memory['bytes'] / 2**20:.0f} MiB of memory per GPU for 4,096 tokens" in printed
+    assert f"Pretraining needs about {memory['bytes'] / 2**20:.0f} MiB of memory for 4,096 tokens" in printed
+    assert "without a GPU that is main memory" in printed
     assert "fit" not in printed.splitlines()[-1], "a small model needs no advice"
     for name in ("nsmc", "korquad"):  # these start from a checkpoint
         recipe, _ = plan(name, None, None, None)

@@ -423,6 +423,8 @@ def test_the_stage_reports_every_source_and_the_answers(front_end, tmp_path):
     assert counts["ceiling_exact_match"] == figures["answers"]["ceiling_exact_match"]
     assert f"**{figures['answers']['ceiling_exact_match']} %** of {figures['answers']['answers']:,} answers" in page
     assert "| reviews | 60 |" in page
+    explained = page.partition("\n\nAn eojeol is a word between spaces.")[2]
+    assert "`plain/` is the tokenizer that needs no morphological analyzer" in explained
 
 
 def test_missing_answers_are_refused_before_the_run():
