@@ -5,6 +5,7 @@ torch and transformers are imported inside the commands, so that `kobert --help`
 
 import json
 import sys
+from collections.abc import Iterable
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
@@ -30,6 +31,12 @@ IN = (
 In = Annotated[list[str] | None, typer.Option("--in", metavar="FILE", help=IN)]
 COLUMN = "Column of the text or context; given twice, also of its pair or question. Default: as in training files."
 Columns = Annotated[list[str] | None, typer.Option("--column", metavar="NAME", help=COLUMN)]
+QUESTION = "Question to answer from each text; given several times, all are answered."
+Questions = Annotated[list[str] | None, typer.Option("--question", metavar="TEXT", help=QUESTION)]
+NO_PROBABILITY = (
+    "note: answers have no probability, because the model stores no answer_temperature (fine-tuning finds it with at "
+    "least 50 dev questions); a score only compares answers to the same question"
+)
 PAIR = "Second text of each pair; without it a tab in TEXT separates the two."
 Pair = Annotated[str | None, typer.Option(help=PAIR)]
 
@@ -70,7 +77,7 @@ def predict(
     ] = None,
     files: In = None,
     columns: Columns = None,
-    question: Annotated[str | None, typer.Option(help="Question to answer from each text.")] = None,
+    questions: Questions = None,
     pair: Pair = None,
     top_k: Annotated[int, typer.Option(min=1, help="Tokens shown for each [MASK].")] = 5,
     long: Long = "truncate",
@@ -92,14 +99,13 @@ def predict(
     from kobert_pipeline.inference.checkpoint import Checkpoint
     from kobert_pipeline.inference.table_fields import predict_table
 
-    loaded, more = Checkpoint.load(checkpoint, tokenizer, backend), (question, pair, top_k, long)
+    loaded, more = Checkpoint.load(checkpoint, tokenizer, backend), (questions or None, pair, top_k, long)
     if file and (columns or is_table(file)):
         batches = predict_table(loaded, Path(file), columns or [], *more)
     else:
         lines = file_batches([file]) if file else text_batches(texts or [], "--in")
         batches = (loaded.predict(batch, *more) for batch in lines)
-    for results in batches:
-        _print_results(results, as_json)
+    _print_results(batches, as_json)
 
 
 def only_one(files: list[str]) -> str | None:
@@ -109,12 +115,22 @@ def only_one(files: list[str]) -> str | None:
     return files[0] if files else None
 
 
-def _print_results(results: list[dict[str, Any]], as_json: bool) -> None:
-    for result in results:
-        if as_json:
-            print(json_text(result))
-        else:
-            shown = {key: " ".join(value.split()) if isinstance(value, str) else value for key, value in result.items()}
-            line = "  ".join(f"{key}: {value}" for key, value in shown.items())
-            print(line.encode(errors="replace").decode())  # half an emoji of a JSON file cannot be printed
-    sys.stdout.flush()  # to a pipe, Python would keep answers back until there are 8 KB of them
+def _print_results(batches: Iterable[list[dict[str, Any]]], as_json: bool) -> None:
+    is_uncalibrated = False
+    for results in batches:
+        for result in results:
+            if as_json:
+                print(json_text(result))
+            else:
+                print(_line(result))
+            is_uncalibrated |= result.get("score") is not None and result.get("probability", 0) is None
+        sys.stdout.flush()  # to a pipe, Python would keep answers back until there are 8 KB of them
+    if is_uncalibrated:
+        print(NO_PROBABILITY, file=sys.stderr)
+
+
+def _line(result: dict[str, Any]) -> str:
+    """A result on one line."""
+    shown = {key: " ".join(value.split()) if isinstance(value, str) else value for key, value in result.items()}
+    line = "  ".join(f"{key}: {'none' if value is None else value}" for key, value in shown.items())
+    return line.encode(errors="replace").decode()  # half an emoji of a JSON file cannot be printed

@@ -2,6 +2,7 @@
 answers`, where answers are `[text, start]` in characters of the raw context, from 0. Tokens are mapped to text only by
 their offsets, since joined tokens would not give the raw text."""
 
+from collections.abc import Iterator
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -9,7 +10,7 @@ from pydantic import Field
 
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.format import Features, flatten, row_starts
-from kobert_pipeline.features.metrics import korquad_scores
+from kobert_pipeline.features.metrics import korquad_exact_match, korquad_scores
 from kobert_pipeline.features.task import Example, Task, exactly, without_leading_space
 from kobert_pipeline.morphemes.analyzer_loader import analyzer
 from kobert_pipeline.morphemes.normalization import remove_invisible, replace_surrogates
@@ -19,6 +20,11 @@ from kobert_pipeline.tokenizer.loading import splits_into_morphemes
 
 Spans = dict[int, tuple[float, int, int]]
 """By example number, the (score, first character, end character) of a span."""
+FEWEST_QUESTIONS, MOST_QUESTIONS = 50, 300
+"""Questions of dev that set the temperature of answers: with fewer there is none, and of more it is an even sample,
+since a single number is fitted and each question has thousands of candidate spans."""
+TEMPERATURES = 2.0 ** np.arange(-4, 10, 0.25)
+"""Those that are tried: scores are sums of two logits, with priors of tens added, and some models' reach hundreds."""
 
 
 class SpanTask(Task):
@@ -30,7 +36,7 @@ class SpanTask(Task):
     endpoint: ClassVar[str | None] = "/v1/answer"
     inference_options: ClassVar[tuple[str, ...]] = (
         "stride", "max_answer_tokens", "max_question_tokens", "question_token", "exact_match_feature", "whole_words",
-        "answer_priors",
+        "answer_priors", "answer_temperature",
     )  # fmt: skip
 
     stride: int = Field(128, ge=0)
@@ -52,6 +58,10 @@ class SpanTask(Task):
     eojeols, particles included: `plain/`, the style `none`, and other packages' checkpoints."""
     answer_priors: AnswerPriors = Field(NO_PRIORS, exclude_if=lambda value: value == NO_PRIORS)
     """What rules add to the scores of predicted answers, by what Kiwi finds; 0: nothing."""
+    answer_temperature: float | None = Field(None, gt=0, exclude_if=lambda value: value is None)
+    """What scores are divided by before the softmax over all candidate spans that gives an answer its `probability`
+    (Guo et al., ICML 2017); it changes no answer. null: fitted on dev, so that of answers with probability 0.8 about
+    80 % are exactly right there; with fewer than 50 questions in dev answers have no probability."""
 
     def featurize(self, examples: list[Example], tokenizer: Any, max_length: int) -> dict[str, np.ndarray]:
         """Windows over (question, context). `offsets` (tokens, 2) are characters of the context, -1 for other tokens;
@@ -155,23 +165,68 @@ class SpanTask(Task):
     def best_spans(self, logits: dict[str, list[np.ndarray]], features: Features) -> Spans:
         """By example number, the best `best_span` over all its windows; examples without a span are missing."""
         best: dict[int, tuple[float, int, int]] = {}
-        windows, offsets, example_of = (features.arrays[name] for name in ("windows", "offsets", "example"))
-        for i, (start_logits, end_logits) in enumerate(zip(logits["start_logits"], logits["end_logits"], strict=True)):
-            window = slice(*windows[i : i + 2])
-            spans = offsets[window]
-            # logits of a padded batch are longer than the window
-            starts, ends = start_logits[: len(spans)], end_logits[: len(spans)]
-            # a tokenizer that splits into eojeols gives no boundaries: answers end before the particle, inside a word
-            if self.whole_words and "word_boundaries" in features.arrays:
-                begins, finishes = features.arrays["word_boundaries"][window].T
-                starts, ends = np.where(begins, starts, -np.inf), np.where(finishes, ends, -np.inf)
-            starts = starts + self.answer_priors.of_starts(features.arrays, window)
-            candidates = self.answer_priors.of_candidates(features.arrays, window)
-            span = best_span(starts, ends, spans, self.max_answer_tokens, candidates)
-            example = int(example_of[i])
+        for i, example in enumerate(features.arrays["example"].tolist()):
+            span = best_span(*self._window(i, logits, features))
             if span and (example not in best or span[0] > best[example][0]):
                 best[example] = span
         return best
+
+    def _window(self, index: int, logits: dict[str, list[np.ndarray]], features: Features) -> tuple[Any, ...]:
+        """The arguments of `best_span` for a window, with what priors and boundaries of words change."""
+        window = slice(*features.arrays["windows"][index : index + 2])
+        spans = features.arrays["offsets"][window]
+        # logits of a padded batch are longer than the window
+        starts, ends = (logits[name][index][: len(spans)] for name in ("start_logits", "end_logits"))
+        # a tokenizer that splits into eojeols gives no boundaries: answers end before the particle, inside a word
+        if self.whole_words and "word_boundaries" in features.arrays:
+            begins, finishes = features.arrays["word_boundaries"][window].T
+            starts, ends = np.where(begins, starts, -np.inf), np.where(finishes, ends, -np.inf)
+        starts = starts + self.answer_priors.of_starts(features.arrays, window)
+        candidates = self.answer_priors.of_candidates(features.arrays, window)
+        return starts, ends, spans, self.max_answer_tokens, candidates
+
+    def null_candidates(self, logits: dict[str, list[np.ndarray]], features: Features) -> dict[int, float]:
+        """By example number, the score with which no answer competes against spans; {} where all have an answer."""
+        return {}
+
+    def candidates(
+        self, logits: dict[str, list[np.ndarray]], features: Features, examples: list[int]
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """For each of the `examples` the scores (n,) of all that could be answered, and their characters (n, 2) in the
+        context; last, as (0, 0), no answer where the task has it. A span that is in two windows has the better of its
+        scores. The best is the prediction."""
+        nulls = self.null_candidates(logits, features)
+        windows_of: dict[int, list[int]] = {}
+        for i, example in enumerate(features.arrays["example"].tolist()):
+            windows_of.setdefault(example, []).append(i)
+        for example in examples:
+            of_windows = [all_spans(*self._window(i, logits, features)) for i in windows_of.get(example, ())]
+            scores, spans = (np.concatenate([*parts]) for parts in zip(EMPTY, *of_windows, strict=True))
+            if len(of_windows) > 1:
+                order = np.argsort(-scores, kind="stable")
+                _, first = np.unique(spans[order], axis=0, return_index=True)
+                scores, spans = scores[order][first], spans[order][first]
+            if len(scores) and example in nulls:
+                scores, spans = np.append(scores, nulls[example]), np.concatenate([spans, [(0, 0)]])
+            yield scores, spans
+
+    def calibrate(self, logits: dict[str, list[np.ndarray]], features: Features) -> Self:
+        """The task with the temperature that is likeliest by which answers to the questions of dev are exactly right,
+        unless it was given or there are too few questions."""
+        count = len(features.examples)
+        if self.answer_temperature is not None or count < FEWEST_QUESTIONS:
+            return self
+        sample = np.linspace(0, count - 1, min(count, MOST_QUESTIONS)).astype(int).tolist()
+        loss = np.zeros(len(TEMPERATURES))
+        for index, (scores, spans) in zip(sample, self.candidates(logits, features, sample), strict=True):
+            if not len(scores):
+                continue
+            example, (start, end) = features.examples[index], spans[scores.argmax()]
+            answers = [text for text, _ in example["answers"]] or [""]
+            is_right = any(korquad_exact_match(example["context"][start:end], answer) for answer in answers)
+            probabilities = np.array([probability_of_best(scores, temperature) for temperature in TEMPERATURES])
+            loss -= np.log(np.clip(probabilities if is_right else 1 - probabilities, 1e-6, None))
+        return self.model_copy(update={"answer_temperature": round(float(TEMPERATURES[loss.argmin()]), 4)})
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -191,15 +246,23 @@ class SpanTask(Task):
         self, predictions: list[Any], logits: dict[str, list[np.ndarray]], features: Features
     ) -> list[dict[str, Any]]:
         """The answers with their characters in the context. `score` is the sum of the start and end logits of the best
-        span, with its priors; None for an empty context."""
+        span, with its priors; `probability` is that of the answer, "" included; None for an empty context, and without
+        an `answer_temperature`."""
         best = self.best_spans(logits, features)
         answered = self.answered(best, logits, features)
+        probabilities: dict[int, float] = {}
+        if self.answer_temperature is not None:
+            of_best = self.candidates(logits, features, list(best))
+            probabilities = {
+                index: round(probability_of_best(scores, self.answer_temperature), 4)
+                for index, (scores, _) in zip(best, of_best, strict=True)
+            }
         rows = []
         for index, (example, answer) in enumerate(zip(features.examples, predictions, strict=True)):
             _, start, end = answered.get(index, (0.0, 0, 0))
             score = round(best[index][0], 4) if index in best else None
             row = {"question": example["question"], "answer": answer, "start": start, "end": end, "score": score}
-            rows.append(row)
+            rows.append(row | {"probability": probabilities.get(index)})
         return rows
 
     def score(self, predictions: list[Any], examples: list[Example]) -> dict[str, float]:
@@ -267,9 +330,27 @@ def best_span(
     """The best (score, first character, end character) of a span of at most `longest` tokens inside the context, or
     None where no token is in the context. Shapes: logits (L,), `offsets` (L, 2), and `candidates`, as
     `AnswerPriors.of_candidates` gives them: lengths and priors, (L, SLOTS) both."""
+    low, scores = span_scores(start_logits, end_logits, offsets, longest, candidates)
+    if not scores.size:
+        return None
+    first, last = np.unravel_index(int(scores.argmax()), scores.shape)
+    if scores[first, last] == -np.inf:  # no word of the context ends within `longest` tokens
+        return None
+    return float(scores[first, last]), int(offsets[low + first, 0]), int(offsets[low + last, 1])
+
+
+def span_scores(
+    start_logits: np.ndarray,
+    end_logits: np.ndarray,
+    offsets: np.ndarray,
+    longest: int,
+    candidates: tuple[np.ndarray, np.ndarray] | None = None,
+) -> tuple[int, np.ndarray]:
+    """The first token of the context, and the scores (C, C) of the spans from each of its C tokens to each, -inf for
+    those that may not be answered. The arguments are those of `best_span`."""
     inside = np.flatnonzero(offsets[:, 0] >= 0)
     if not len(inside):
-        return None
+        return 0, np.zeros((0, 0))
     low, high = inside[0], inside[-1] + 1  # (L,) -context-> (C,): the context is one run
     scores = start_logits[low:high, None].astype(np.float64) + end_logits[None, low:high]  # (C,) + (C,) -> (C, C)
     if candidates:
@@ -279,7 +360,27 @@ def best_span(
     # start <= end, and at most `longest` tokens: a band above the diagonal
     allowed = np.triu(np.ones_like(scores, bool)) & np.tril(np.ones_like(scores, bool), longest - 1)
     scores[~allowed] = -np.inf
-    first, last = np.unravel_index(int(scores.argmax()), scores.shape)
-    if scores[first, last] == -np.inf:  # no word of the context ends within `longest` tokens
-        return None
-    return float(scores[first, last]), int(offsets[low + first, 0]), int(offsets[low + last, 1])
+    return int(low), scores
+
+
+EMPTY = np.zeros(0), np.zeros((0, 2), np.int64)
+"""The `all_spans` of a window without any."""
+
+
+def all_spans(
+    start_logits: np.ndarray,
+    end_logits: np.ndarray,
+    offsets: np.ndarray,
+    longest: int,
+    candidates: tuple[np.ndarray, np.ndarray] | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """The scores (n,) of all spans that may be answered, and their characters (n, 2), where `best_span` gives the
+    best."""
+    low, scores = span_scores(start_logits, end_logits, offsets, longest, candidates)
+    firsts, lasts = np.nonzero(scores > -np.inf)
+    return scores[firsts, lasts], np.stack([offsets[low + firsts, 0], offsets[low + lasts, 1]], axis=1).astype(np.int64)
+
+
+def probability_of_best(scores: np.ndarray, temperature: float) -> float:
+    """The largest probability of a softmax over `scores` (n,), divided by the temperature."""
+    return float(1 / np.exp((scores - scores.max()) / temperature).sum())

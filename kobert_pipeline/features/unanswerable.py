@@ -25,7 +25,11 @@ class UnanswerableTask(SpanTask):
     null: the value with the best `metric` on dev. Where every dev question has an answer, every question gets one."""
 
     def calibrate(self, logits: dict[str, list[np.ndarray]], features: Features) -> Self:
-        """The task with the threshold tuned on dev, unless it was given or every dev question has an answer."""
+        """The task with the threshold tuned on dev, unless it was given or every dev question has an answer, and then
+        the temperature of answers."""
+        return super(UnanswerableTask, self._with_threshold(logits, features)).calibrate(logits, features)
+
+    def _with_threshold(self, logits: dict[str, list[np.ndarray]], features: Features) -> Self:
         if self.null_threshold is not None or all(example["answers"] for example in features.examples):
             return self
         best, nulls = self.best_spans(logits, features), null_scores(logits, features)
@@ -57,6 +61,12 @@ class UnanswerableTask(SpanTask):
             return best
         nulls = null_scores(logits, features)
         return {i: span for i, span in best.items() if nulls[i] - span[0] <= self.null_threshold}
+
+    def null_candidates(self, logits: dict[str, list[np.ndarray]], features: Features) -> dict[int, float]:
+        """The scores of [CLS] less the threshold, which exceed that of the best span where no answer is predicted."""
+        if self.null_threshold is None:
+            return {}
+        return {index: score - self.null_threshold for index, score in null_scores(logits, features).items()}
 
     def results(
         self, predictions: list[Any], logits: dict[str, list[np.ndarray]], features: Features

@@ -112,7 +112,7 @@ class Checkpoint:
     def predict(
         self,
         texts: str | Sequence[str],
-        question: str | None = None,
+        question: str | Sequence[str] | None = None,
         pair: str | None = None,
         top_k: int = 5,
         long: str = "truncate",
@@ -121,20 +121,21 @@ class Checkpoint:
 
         Args:
             texts: a text or several; with tabs between a text and its pair (unless `pair` is given) or its choices.
-            question: the question that is answered from each text.
+            question: the question that is answered from each text; of a list of questions all are, text by text, and
+                the results of a single text are a list, too.
             pair: the second text of each pair, where the checkpoint labels pairs.
             top_k: the number of tokens for each [MASK].
             long: `truncate` or `windows`: what is done with a text of more tokens than the model reads.
 
         Raises UserError where the input does not fit the task.
         """
-        rows = text_list(texts)
-        self.refuse_unused(question, pair, long)
+        rows, questions = text_list(texts), question_list(question)
+        self.refuse_unused(questions[0], pair, long)
         if self.fills_masks:
             results = self.fill_masks(rows, [top_k] * len(rows))
         else:
-            results = self.results([self.example(text, question, pair) for text in rows], long)
-        return results[0] if isinstance(texts, str) else results
+            results = self.results([self.example(text, asked, pair) for text in rows for asked in questions], long)
+        return results[0] if isinstance(texts, str) and (question is None or isinstance(question, str)) else results
 
     def refuse_unused(self, question: str | None, pair: str | None, long: str) -> None:
         """Raise UserError for a task without predictions, and for a question, a second text or windows that would be
@@ -271,6 +272,15 @@ def text_list(texts: Any) -> list[str]:
         if not isinstance(row, str):
             raise UserError(f"texts[{index}] is {row!r:.60}, which is not a text; leave it out, or give a text for it")
     return rows
+
+
+def question_list(question: str | Sequence[str] | None) -> Sequence[str | None]:
+    """The questions to answer from each text, [None] for none. Raises UserError for an empty list."""
+    if question is None or isinstance(question, str):
+        return [question]
+    if not question:
+        raise UserError("question is an empty list; give a question, or several")
+    return question
 
 
 def by_form(examples: list[Example]) -> list[list[int]]:

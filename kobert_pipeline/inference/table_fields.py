@@ -1,6 +1,6 @@
 """Predict for the texts in the columns of a table, which are named like those of training files."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -8,7 +8,7 @@ from typing import Any
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.span_examples import KNOWN as SPAN_COLUMNS
 from kobert_pipeline.features.task import Example, Task
-from kobert_pipeline.inference.checkpoint import Checkpoint
+from kobert_pipeline.inference.checkpoint import Checkpoint, question_list
 from kobert_pipeline.tables.columns import IDS, RowField, cell, find_columns, has_column, text_cell
 from kobert_pipeline.tables.rows import stream_each
 from kobert_pipeline.tables.unreadable import Row
@@ -24,18 +24,21 @@ def predict_table(
     checkpoint: Checkpoint,
     path: Path,
     columns: list[str],
-    question: str | None = None,
+    question: str | Sequence[str] | None = None,
     pair: str | None = None,
     top_k: int = 5,
     long: str = "truncate",
 ) -> Iterator[list[dict[str, Any]]]:
     """`predict` for the rows of a table, a few at a time, each with its `row` and `id`; `columns` as in
     `table_examples`."""
-    checkpoint.refuse_unused(question, pair, long)
+    questions = question_list(question)
+    checkpoint.refuse_unused(questions[0], pair, long)
     task = None if checkpoint.fills_masks else checkpoint.task
     is_paired = checkpoint.takes_pairs and (pair is not None or len(columns) == 2)
     inputs = ("text", "text_pair") if is_paired else None
-    remaining = table_examples(checkpoint.folder, task, path, columns, question, pair, inputs)
+    rows = table_examples(checkpoint.folder, task, path, columns, questions[0], pair, inputs)
+    remaining = ((names, example | ({"question": asked} if asked is not None else {}))
+                 for names, example in rows for asked in questions)  # fmt: skip
     while batch := list(islice(remaining, ROWS)):
         examples = [example for _, example in batch]
         if task:

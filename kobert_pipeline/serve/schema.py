@@ -169,13 +169,15 @@ class Label(BaseModel):
 
 
 class Answer(BaseModel):
-    """An answer with its characters in the context; `null_score` where the model may find none."""
+    """An answer with its characters in the context; `probability` is null where the model was not calibrated, and
+    there is a `null_score` where it may find none."""
 
     question: str
     answer: str
     start: int
     end: int
     score: float | None
+    probability: float | None
     null_score: float | None = None
 
 

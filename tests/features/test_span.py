@@ -360,3 +360,75 @@ def test_a_word_that_a_window_cuts_ends_in_the_next(morpheme_tokenizer: Morpheme
     assert len(features["windows"]) == 2
     assert boundaries[0] == boundaries[1]
     assert {boundary[2:] for boundary in boundaries[0]} == {(0, 0), (1, 0), (0, 1), (1, 1)}
+
+
+# the probability of an answer
+
+
+def random_features(count: int, **options: Any) -> tuple[Any, dict[str, list[np.ndarray]], Features]:
+    """A task, logits and `count` questions; each has two windows, which share two characters of the context."""
+    rng = np.random.default_rng(7)
+    window = [[(-1, -1), *((start + i, start + i + 1) for i in range(4))] for start in (0, 2)]
+    arrays = {
+        "windows": np.arange(0, 10 * count + 1, 5),
+        "offsets": np.array([span for _ in range(count) for row in window for span in row]),
+        "example": np.repeat(np.arange(count), 2),
+    }
+    # what is right has high logits, but not always
+    examples = [{"question": "?", "context": "가나다라마바", "answers": [["나", 1]]} for _ in range(count)]
+    logits = {name: [rng.normal(size=5) * 2 for _ in range(2 * count)] for name in ("start_logits", "end_logits")}
+    for rows in logits.values():
+        for row in rows[::2]:
+            row[2] += 3
+    return Task.choose({"name": "span", "max_answer_tokens": 3, **options}), logits, Features(arrays, examples)
+
+
+@pytest.mark.parametrize("null_threshold", [None, -6.0])
+def test_probabilities_are_a_softmax_over_every_span_once_and_change_no_answer(null_threshold: float | None) -> None:
+    task, logits, features = random_features(20, answer_temperature=2.5, null_threshold=null_threshold)
+    without = task.model_copy(update={"answer_temperature": None})
+    predictions = task.predict(logits, features)
+    assert predictions == without.predict(logits, features)
+    assert ("" in predictions) is (null_threshold is not None)
+    rows = task.results(predictions, logits, features)
+    assert [row | {"probability": None} for row in rows] == without.results(predictions, logits, features)
+    for index, row in enumerate(rows):
+        scores: dict[tuple[int, int], float] = {}
+        for window in (2 * index, 2 * index + 1):
+            starts, ends = (logits[name][window] for name in ("start_logits", "end_logits"))
+            for i in range(1, 5):
+                for j in range(i, min(i + 3, 5)):
+                    span = i + 2 * (window % 2), j + 2 * (window % 2)
+                    scores[span] = max(scores.get(span, -np.inf), starts[i] + ends[j])
+        if null_threshold is not None:
+            nulls = [logits["start_logits"][w][0] + logits["end_logits"][w][0] for w in (2 * index, 2 * index + 1)]
+            scores[0, 0] = min(nulls) - null_threshold
+        shares = np.exp(np.array(list(scores.values())) / 2.5)
+        assert row["probability"] == pytest.approx(shares.max() / shares.sum(), abs=1e-4)
+
+
+def test_dev_settles_a_temperature_at_which_probabilities_are_as_high_as_answers_are_right() -> None:
+    task, logits, features = random_features(250)
+    settled = task.calibrate(logits, features)
+    assert settled.inference_state() == {"max_answer_tokens": 3, "answer_temperature": settled.answer_temperature}
+    predictions = task.predict(logits, features)
+    rows = settled.results(predictions, logits, features)
+    right = sum(prediction == "나" for prediction in predictions) / 250
+    assert 0.2 < right < 0.8
+    assert sum(row["probability"] for row in rows) / 250 == pytest.approx(right, abs=0.05)
+    assert settled.calibrate({name: [0 * row for row in rows] for name, rows in logits.items()}, features) == settled
+
+
+def test_too_few_questions_settle_no_temperature_and_there_is_no_probability() -> None:
+    task, logits, features = random_features(49)
+    assert task.calibrate(logits, features) == task
+    assert {row["probability"] for row in task.results(task.predict(logits, features), logits, features)} == {None}
+
+
+def test_a_context_without_tokens_has_no_probability() -> None:
+    task = Task.choose({"name": "span", "answer_temperature": 1.0})
+    arrays = {"windows": np.array([0, 1]), "offsets": np.array([(-1, -1)]), "example": np.array([0])}
+    features = Features(arrays, [{"question": "?", "context": " ", "answers": []}])
+    logits = {name: [np.zeros(1)] for name in ("start_logits", "end_logits")}
+    [row] = task.results(task.predict(logits, features), logits, features)
+    assert (row["answer"], row["score"], row["probability"]) == ("", None, None)

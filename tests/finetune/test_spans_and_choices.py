@@ -191,6 +191,7 @@ def test_a_question_answering_model_of_answerable_questions_is_used_as_before(ti
         "start",
         "end",
         "score",
+        "probability",
     }
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import kobert_pipeline as kobert
+from kobert_pipeline import load
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.rows import PREDICT_BATCH_SIZE
 from kobert_pipeline.inference.checkpoint import choose_task
@@ -160,6 +161,30 @@ def test_mask_after_the_last_position_is_refused(tiny) -> None:
     """Truncation would drop it silently."""
     with pytest.raises(UserError):
         kobert.load(tiny.run_dir / "publish" / "mlm").predict(["아주 긴 글이다. " * 200 + "[MASK]"])
+
+
+def test_several_questions_are_answered_text_by_text(tiny, kobert, tmp_path) -> None:
+    model = load(tiny.run_dir / "publish" / "korquad")
+    questions, texts = [QUESTION, "언제 만들었는가?"], [CONTEXT, "세종은 1418년에 왕이 되었다."]
+    expected = [model.predict(text, question) for text in texts for question in questions]
+    assert len({(row["question"], row["end"]) for row in expected}) > 2
+    assert model.predict(texts, questions) == expected
+    assert model.predict(CONTEXT, questions) == expected[:2]
+    assert model.predict(CONTEXT, [QUESTION]) == expected[:1]
+    words = ("predict", model.folder, "--json", *(word for question in questions for word in ("--question", question)))
+    printed = kobert(*words, *texts)
+    assert [json.loads(line) for line in printed.out.splitlines()] == expected
+    (tmp_path / "texts.csv").write_text("context\n" + "\n".join(texts) + "\n", encoding="utf-8")
+    rows = [json.loads(line) for line in kobert(*words, "--in", tmp_path / "texts.csv").out.splitlines()]
+    assert rows == [{"row": 1 + index // 2, **row} for index, row in enumerate(expected)]
+    with pytest.raises(UserError, match="question is an empty list"):
+        model.predict(CONTEXT, [])
+
+
+def test_a_model_that_was_not_calibrated_says_that_its_answers_have_no_probability(tiny, kobert) -> None:
+    printed = kobert("predict", tiny.run_dir / "publish" / "korquad", CONTEXT, "--question", QUESTION)
+    assert printed.out.endswith("probability: none\n")
+    assert "answers have no probability, because the model stores no answer_temperature" in printed.err
 
 
 def test_predict_refuses_by_kind_of_head(tiny) -> None:

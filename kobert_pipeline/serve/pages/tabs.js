@@ -70,7 +70,8 @@ const TABS = {
     body: ({ question, context }) => ({ question, context }),
     show({ data: [row] }, { context }) {
       const found = row.answer === "" ? [] : [{ start: row.start, end: row.end, classes: "answer" }];
-      return [row.answer === "" ? say("unanswered") : say("answered", row), marked(context, found)];
+      const sure = row.probability == null ? "" : say("sure", { share: share(row.probability) });
+      return [(row.answer === "" ? say("unanswered") : say("answered", row)) + sure, marked(context, found)];
     },
   },
   tag: {
