@@ -24,7 +24,7 @@ def explanation(name: str) -> dict[str, Any]:
         return _answer(f"recipe {name}", text + _others(name, plugins.find(name)), [])
     if name in plugins.CONTRACTS:
         rows = [(key, "", "", (plugin.__doc__ or "").strip()) for key, plugin in plugins.variants(name).items()]
-        return _answer(f"family {name}", _about(plugins.contract(name)), rows)
+        return _answer(f"{name}: a kind of plug-in", _about(plugins.contract(name)), rows)
     matches = plugins.find(name)
     if name == "recipe":
         return _answer("recipe: its sections and options", _about(Recipe), list(recipe_options().values()))

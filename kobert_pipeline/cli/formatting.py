@@ -169,8 +169,10 @@ def gpu_advice(tokens: int, fitting: dict[int, int]) -> str:
 def print_explanation(answer: dict[str, Any]) -> None:
     """Print what `kobert explain` answers."""
     print(answer["title"], answer["about"], sep="\n\n", end="\n\n")
-    if answer["options"]:
+    if any(kind for _, kind, _, _ in answer["options"]):
         print_table(["option", "type", "default", "help"], answer["options"])
+    elif answer["options"]:  # variants of a plug-in, which have neither a type nor a default
+        print_table(["name", "help"], [[name, text] for name, _, _, text in answer["options"]])
     if answer["parameters"]:
         print()
         print_table(["parameters", "count"], [[part, f"{count:,}"] for part, count in answer["parameters"].items()])

@@ -264,7 +264,10 @@ def options_table(run_dirs: list[Path], differing: dict[str, list[Any]]) -> list
 
 
 def _scores_text(scores: dict[str, Any]) -> str:
-    return ", ".join(f"{name} {v['mean']:.2f} ({v['min']:.2f} to {v['max']:.2f})" for name, v in scores.items())
+    return ", ".join(
+        f"{name} {v['mean']:.2f}" + (f" ({v['min']:.2f} to {v['max']:.2f})" if "standard_deviation" in v else "")
+        for name, v in scores.items()
+    )  # a single seed has no range
 
 
 def loss_columns(rows: list[dict[str, Any]]) -> dict[str, str]:

@@ -225,7 +225,7 @@ def markdown(figures: dict[str, Any]) -> str:
     """The report as a Markdown page. `figures` has `vocabulary`, `sources` (name -> result of `evaluate_texts`) and
     optionally `answers` (result of `ceiling`)."""
     lines = ["# Tokenizer report", "", *(f"- {name}: {value}" for name, value in figures["vocabulary"].items()), ""]
-    lines.append(_row(["texts", "number", *COLUMNS, *(f"unknown in {kind}" for kind in KINDS)]))
+    lines.append(_row(["source", "texts", *COLUMNS, *(f"unknown in {kind.replace('_', ' ')}" for kind in KINDS)]))
     lines.append(_row(["---"] * (2 + len(COLUMNS) + len(KINDS))))
     for name, source in figures["sources"].items():
         rates = [source["unknown_rate_of"][kind] for kind in KINDS]

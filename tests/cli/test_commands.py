@@ -321,7 +321,7 @@ def test_explain_shows_a_stage_with_type_default_and_help_of_every_option(kobert
         ("pretrain.plan", "pretrain.plan", ["learning_rate", "max_minutes"]),
         ("corpus.filters.min_hangul", "corpus.filters.min_hangul", ["min_hangul"]),
         ("pretrain.objective", "pretrain.objective: one of the objectives", ["mlm_nsp"]),
-        ("subwords", "family subwords", ["bpe", "unigram", "wordpiece"]),
+        ("subwords", "subwords: a kind of plug-in", ["bpe", "unigram", "wordpiece"]),
         ("tasks.nsmc", "nsmc (tasks)", ["name"]),
         ("synthesize", "features.synthesize", ["questions", "per_context"]),
     ],
@@ -481,7 +481,7 @@ def test_compare_prints_the_manifests_numbers(tiny, kobert) -> None:
     on_dev = made["finetune/nsmc/1"]["counts"]["dev"]["accuracy"]
     assert rows[1]["dev_scores"]["accuracy"]["mean"] == round(on_dev, 2)
     assert table[0].split(" | ")[-1].startswith("dev: mean")
-    assert table[3].split(" | ")[-1].startswith(f"accuracy {on_dev:.2f} (")
+    assert table[3].split(" | ")[-1].startswith(f"accuracy {on_dev:.2f} |")
 
 
 def test_compare_shows_the_options_that_differ(tiny, tmp_path, kobert) -> None:
