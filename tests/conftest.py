@@ -124,9 +124,8 @@ def tiny_recipe() -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def verifying_here() -> Iterator[None]:
-    """Let `publish` load a folder for its check in this process: a fresh one takes seconds, and the tests of publish
-    start enough of them."""
+def checked_here() -> Iterator[None]:
+    """Let `publish` load a folder for its check in this process, since a fresh one takes seconds."""
     from kobert_pipeline.publish import verify
 
     with pytest.MonkeyPatch.context() as patch:
@@ -135,20 +134,6 @@ def verifying_here() -> Iterator[None]:
             "outputs_in_fresh_process",
             lambda folder, tokenizers, auto: verify.outputs_here(tokenizers, folder, auto),
         )
-        yield
-
-
-@pytest.fixture(scope="module")
-def verified_here() -> Iterator[None]:
-    """`verifying_here` for all tests of a module."""
-    with verifying_here():
-        yield
-
-
-@pytest.fixture
-def published_here() -> Iterator[None]:
-    """`verifying_here` for one test."""
-    with verifying_here():
         yield
 
 
@@ -182,9 +167,7 @@ def tiny(kobert: Callable[..., Result], made_once: Callable[..., Path]) -> Tiny:
     def make(place: Path) -> None:
         recipe = yaml.safe_dump(tiny_recipe(), allow_unicode=True, sort_keys=False)
         (place / "tiny.yaml").write_text(recipe, encoding="utf-8")
-        with verifying_here():
-            arguments = ("--run-dir", place / "runs" / "tiny", "--num-workers", 1)
-            result = kobert("run", place / "tiny.yaml", *arguments)
+        result = kobert("run", place / "tiny.yaml", "--run-dir", place / "runs" / "tiny", "--num-workers", 1)
         assert result.code == 0, result.err
 
     place = made_once("tiny", make)
@@ -198,8 +181,7 @@ def with_onnx(tiny: Tiny, kobert: Callable[..., Result], made_once: Callable[...
     def make(place: Path) -> None:
         run_dir = tiny.copy_before(place / "runs" / "tiny", "publish")
         setting = "publish={mood: {source: nsmc, onnx: int8}, encoder: {onnx: int8}}"
-        with verifying_here():
-            result = kobert("publish", tiny.recipe, "--run-dir", run_dir, "--set", setting)
+        result = kobert("publish", tiny.recipe, "--run-dir", run_dir, "--set", setting)
         assert result.code == 0, result.err
 
     return made_once("onnx", make) / "runs" / "tiny" / "publish"
@@ -208,7 +190,7 @@ def with_onnx(tiny: Tiny, kobert: Callable[..., Result], made_once: Callable[...
 @pytest.fixture(scope="session")
 def without_kiwi(tiny: Tiny, kobert: Callable[..., Result], made_once: Callable[..., Path]) -> Path:
     """The tiny run's classifier of reviews, trained with a share of its examples tokenized without Kiwi, and so
-    published with that tokenizer as the folder's own; checked in a fresh process. Read only."""
+    published with that tokenizer as the folder's own. Read only."""
 
     def make(place: Path) -> None:
         run_dir = tiny.copy_before(place / "runs" / "tiny", "features")
@@ -240,7 +222,7 @@ def command(*arguments: str) -> list[str]:
 @pytest.fixture(scope="session")
 def kobert() -> Callable[..., Result]:
     """`kobert(*arguments)` inside this process, through the same `main` (an uncaught exception is status 1 and a
-    traceback)."""
+    traceback). What it publishes is checked here too (`checked_here`)."""
 
     def call(*arguments: object) -> Result:
         from kobert_pipeline.cli import main
@@ -249,7 +231,8 @@ def kobert() -> Callable[..., Result]:
         sys.argv = ["kobert", *map(str, arguments)]
         code = 0
         try:
-            with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            checking = checked_here() if arguments[:1] in (("run",), ("publish",)) else contextlib.nullcontext()
+            with checking, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
                 try:
                     main.main()
                 except SystemExit as stop:

@@ -284,7 +284,7 @@ def articles_by_subject() -> tuple[list[str], list[str]]:
 
 
 @pytest.mark.slow
-def test_the_page_on_adapting_does_what_it_says(tiny, kobert, tmp_path, monkeypatch, published_here) -> None:
+def test_the_page_on_adapting_does_what_it_says(tiny, kobert, tmp_path, monkeypatch) -> None:
     guide = (REPO / "docs" / "adapting.md").read_text(encoding="utf-8")
     recipe = block("yaml", "published/mlm", guide)
     for printed, smaller in SMALL.items():

@@ -32,8 +32,8 @@ POINTS = {
     "publish": "publish/nsmc/started.json",
 }
 """Where a kill strikes: what must lie in the run folder before the clock of the random delay starts."""
-FAST_POINTS = ("corpus", "analysis", "shards, a part done", "pretrain, a checkpoint written")
-"""A stage in phases, one of worker processes, one of parts, and a training; the others are slow."""
+FAST_POINTS = ("corpus", "shards, a part done", "pretrain, a checkpoint written")
+"""A stage in phases, one of parts, and a training; the others are slow."""
 SLOW_SEEDS = range(6)
 
 

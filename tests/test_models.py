@@ -27,8 +27,6 @@ MAX_BYTES = 60_000_000
 """Of all models together, because every clone downloads them."""
 REVIEWS, QUESTIONS = 500, 100
 """How many of the test reviews and of KorQuAD's questions are scored: a standard error of 1.4 and of 5 points."""
-WITHOUT_PRIORS = ["--set", "answer_priors={}"]
-"""What the example of the card computes: it says that it leaves these out."""
 NETWORK_ALONE = 26.84
 """Its exact match on all questions (docs/results/questions.md)."""
 MAX_DIFFERENCE = 8
@@ -107,6 +105,12 @@ def questions_file(questions: list[dict[str, Any]], tmp_path_factory: pytest.Tem
     return path
 
 
+@pytest.fixture(scope="module")
+def evaluation(questions_file: Path, kobert: Any) -> dict[str, Any]:
+    """What `kobert evaluate` gives for them."""
+    return dict(kobert("evaluate", "mini-korquad", questions_file, "--json").json)
+
+
 def by_plain_transformers(name: str, inputs: list[Any], fresh: Any, folder: Path) -> list[str]:
     """What the example of a card prints for each of the inputs, in a fresh process without this package."""
     [code] = re.findall(r"```python\n(.*?)```", (REPO / "models" / name / "README.md").read_text("utf-8"), re.S)
@@ -151,22 +155,20 @@ def test_reviews_are_labelled_as_well_as_the_card_says(
     assert 100 * right / len(reviews) == pytest.approx(evaluated, abs=0.5)
 
 
-def test_questions_are_answered_as_well_as_the_card_says(questions_file: Path, kobert: Any) -> None:
+def test_questions_are_answered_as_well_as_the_card_says(evaluation: dict[str, Any]) -> None:
     stages = read_json(REPO / "models" / "mini-korquad" / "training_manifest.json")["stages"]
     [of_all] = [stage["counts"]["test"] for key, stage in stages.items() if re.fullmatch(r"finetune/korquad/\d+", key)]
-    scores = kobert("evaluate", "mini-korquad", questions_file, "--json").json["clean"]["scores"]
-    assert scores["exact_match"] == pytest.approx(of_all["exact_match"], abs=MAX_DIFFERENCE)
+    assert evaluation["clean"]["scores"]["exact_match"] == pytest.approx(of_all["exact_match"], abs=MAX_DIFFERENCE)
 
 
 def test_the_network_alone_answers_as_well_as_it_says_also_by_plain_transformers(
-    questions: list[dict[str, Any]], questions_file: Path, kobert: Any, fresh: Any, tmp_path: Path
+    questions: list[dict[str, Any]], evaluation: dict[str, Any], fresh: Any, tmp_path: Path
 ) -> None:
-    evaluated = kobert("evaluate", "mini-korquad", questions_file, *WITHOUT_PRIORS, "--json").json["clean"]["scores"]
     asked = [(row["question"], row["context"]) for row in questions]
     answers = by_plain_transformers("mini-korquad", asked, fresh, tmp_path)
     scores = korquad_scores(answers, [[text for text, _ in row["answers"]] for row in questions])
     assert len(questions) == QUESTIONS
-    for exact_match in (evaluated["exact_match"], scores["exact_match"]):
+    for exact_match in (evaluation["prior_ablation"]["network_alone"]["exact_match"], scores["exact_match"]):
         assert exact_match == pytest.approx(NETWORK_ALONE, abs=MAX_DIFFERENCE)
 
 

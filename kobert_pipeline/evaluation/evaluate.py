@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.evaluation import error_analysis, subsets
+from kobert_pipeline.evaluation.calibration import calibration
 from kobert_pipeline.evaluation.noise import Noise, add_noise, noisy_fields
 from kobert_pipeline.evaluation.wrong_labels import wrong_labels
 from kobert_pipeline.features.predicted import Predicted
@@ -74,8 +75,7 @@ def evaluate(
     results["clean"] = {"examples": examples, "scores": rounded(clean.scores)}
     optional = {"notes": task.notes, "classification_report": clean.classification_report}
     results |= {name: value for name, value in optional.items() if value}
-    if ablation := prior_ablation(clean):
-        results["prior_ablation"] = {name: rounded(scores) for name, scores in ablation.items()}
+    results |= trust(clean)
     if isinstance(task, SequenceTask):
         results["subsets"] = by_kind(checkpoint, clean)
     if noises:
@@ -92,6 +92,15 @@ def refuse_unexplained(task: Task) -> None:
             f"--errors is for tasks that label texts or answer questions from them; {task.name} does neither, leave it "
             "out"
         )
+
+
+def trust(predicted: Predicted) -> dict[str, Any]:
+    """How far answers are learned and how sure they are: `prior_ablation` of a task with priors, `calibration` of one
+    whose answers have a probability."""
+    found: dict[str, Any] = {}
+    if ablation := prior_ablation(predicted):
+        found["prior_ablation"] = {name: rounded(scores) for name, scores in ablation.items()}
+    return found | (calibration(predicted) if isinstance(predicted.task, SpanTask) else {})
 
 
 def mistakes(predicted: Predicted) -> dict[str, Any]:

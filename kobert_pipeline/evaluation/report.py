@@ -17,7 +17,9 @@ THRESHOLD_NOTE = (
     "In the rows of the network alone and of the priors alone every question gets an answer, since the threshold for "
     "no answer was tuned on scores with priors."
 )
+CALIBRATION_NOTE = "Where probabilities hold, the last two columns are equal."
 LARGE_MATRIX = "The confusion matrix of {classes} classes is in the JSON output (`--json`, `--out`)."
+PROBABILITY = ("probability", "exact_match")
 ENDS = {"too_much": "too many", "too_little": "too few"}
 
 
@@ -40,6 +42,8 @@ def sections(results: dict[str, Any]) -> list[str]:
         threshold = [THRESHOLD_NOTE] if results["task"].get("null_threshold") is not None else []
         note = " ".join([ABLATION_NOTE, *threshold])
         parts += ["## With and without priors", note, ablation_table(results["prior_ablation"])]
+    if "calibration" in results:
+        parts += ["## Probability of answers", CALIBRATION_NOTE, calibration_table(results["calibration"])]
     if "classification_report" in results:
         parts += ["## By class", *class_tables(results["classification_report"], LARGE_MATRIX)]
     if "subsets" in results:
@@ -51,6 +55,15 @@ def sections(results: dict[str, Any]) -> list[str]:
     if "errors" in results:
         parts += ["## Where answers go wrong", *error_parts(results["errors"])]
     return parts
+
+
+def calibration_table(rows: list[dict[str, Any]]) -> str:
+    """A row per interval of probability."""
+    cells = [
+        [f"{row['from']:g} to {row['to']:g}", f"{row['answers']:,}", *(f"{row[name]:.1f} %" for name in PROBABILITY)]
+        for row in rows
+    ]
+    return table(["probability", "answers", "its mean", "exactly right"], cells)
 
 
 def headline(results: dict[str, Any]) -> str:

@@ -131,6 +131,8 @@ class CardFacts:
     noise: dict[str, Any] = field(default_factory=dict)
     """Scores with missing spaces and typing errors on the set `of`, as `evaluation.evaluate.under_noise` gives them; {}
     where they were not measured."""
+    measured_again: bool = False
+    """Whether these weights were measured on the final evaluation's data again, after the run."""
     author: str | None = None
     selection: str | None = None
     """How the values of the recipe's options were chosen, in its publisher's words."""

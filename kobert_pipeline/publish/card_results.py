@@ -11,7 +11,7 @@ WHOLE = "network_and_priors"
 """The part of an ablation that is the model as it is used."""
 
 
-def results_text(results: Results | None) -> str:
+def results_text(results: Results | None, is_rounded: bool = False) -> str:
     """The table of means and spreads over the seeds, controls included, and what must be known to read it."""
     if results is None:
         return "Held-out losses are below; this model was not fine-tuned."
@@ -29,7 +29,8 @@ def results_text(results: Results | None) -> str:
         )
     if results.class_report:
         by_class = class_tables(results.class_report, LARGE_MATRIX)
-        parts += [f"By class, seed {results.seed} on {escaped(results.title)}:", *by_class]
+        as_trained = ", with the weights as trained" * is_rounded
+        parts += [f"By class, seed {results.seed} on {escaped(results.title)}{as_trained}:", *by_class]
     if not results.controls and not results.from_scratch:
         added = "pretraining" if results.initial_weights == "pretrained" else f"the {results.initial_weights}"
         parts.append(f"The same network was not trained from scratch, so what {added} added is not known.")
@@ -59,7 +60,8 @@ def sampling_errors(results: Results) -> list[str]:
     if not results.examples or (known := standard_error(means, results.examples)) is None:
         return []
     name, error = known
-    return [f"With {results.examples:,} examples the sampling error (one standard error) of {name} is {error:.2f}."]
+    of_what = f"the first row's {name}" if results.ablation else name
+    return [f"With {results.examples:,} examples the sampling error (one standard error) of {of_what} is {error:.2f}."]
 
 
 def own_scores(results: Results) -> list[str]:

@@ -32,8 +32,8 @@ NOT_RECORDED = "not recorded"
 
 
 def costs(manifests: dict[str, dict[str, Any]]) -> list[Cost]:
-    """The cost of each stage, from manifests by stage. The runs of one fine-tuning (its seeds and the trials of its
-    grid) are added up; an hour counts once per device in use."""
+    """The cost of each stage, from manifests by stage. The jobs of one fine-tuning (its seeds, its soft labels and
+    the trials of its grid) are added up; an hour counts once per device in use."""
     return list(_cost_per_title(manifests))
 
 
@@ -44,7 +44,7 @@ def _cost_per_title(manifests: dict[str, dict[str, Any]]) -> Iterator[Cost]:
         devices = [run.get("device") or {"name": NOT_RECORDED, "count": 1} for run in runs]
         hours = sum(run["seconds"] / 3600 * device["count"] for run, device in zip(runs, devices, strict=True))
         yield Cost(
-            f"{title} ({len(runs)} runs)" if len(runs) > 1 else title,
+            f"{title} ({len(runs)} jobs)" if len(runs) > 1 else title,
             hours,
             ", ".join(sorted({_device_name(device) for device in devices})),
         )

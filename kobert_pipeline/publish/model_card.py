@@ -62,7 +62,7 @@ def model_card(facts: CardFacts) -> str:
         f"```python\n{snippet(facts)}\n```",
         *other_ways(facts),
         "## Results",
-        results_text(facts.results),
+        results_text(facts.results, is_rounded=facts.bfloat16_cost is not None),
         *rules_text(facts),
         *thresholds_text(facts),
         *noise_text(facts),
@@ -109,7 +109,7 @@ def model_choice(facts: CardFacts) -> str:
     read = results.title if results.dataset else "the test set"
     if results.split != "test":
         return "The models were picked on a dev split; no test set was read."
-    again = "; this model was measured on it again afterwards, to report" if results.ablation_as_stored else ""
+    again = "; this model was measured on it again afterwards, to report" * facts.measured_again
     return f"The models were picked on a dev split, and {escaped(read)} was read once per run, at its end{again}."
 
 

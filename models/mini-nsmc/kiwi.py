@@ -21,7 +21,9 @@ PREDICATES = ("VV", "VA", "VX", "VC", "XSV", "XSA")
 """Tags of words whose dictionary form ends in 다: verbs, adjectives, auxiliaries, copulas, and the suffixes that form
 them."""
 
-_instances: dict[tuple[Any, ...], Kiwi] = {}
+# on the library's own module, since every published folder brings a copy of this file: a process has one analyzer, not
+# one for each checkpoint
+_instances: dict[tuple[Any, ...], Kiwi] = vars(kiwipiepy).setdefault("_kobert_instances", {})
 
 
 def version() -> str:

@@ -46,7 +46,7 @@ def recipe(folder: Path, checkpoint: Path, data: Path, **more: Any) -> Path:
                               "license": "CC0-1.0"}},
         "pretrain": {"objective": "mlm", "max_length": 64, "batch_tokens": 512, "total_tokens": 4000},
         "finetune": {"nsmc": {"baseline": "none", "plan": {"epochs": 1, "batch_size": 16}}},
-        "publish": {"mlm": {"source": "pretrain"}, "nsmc": {"source": "nsmc"}},
+        "publish": {"mlm": {"source": "pretrain", "onnx": False}, "nsmc": {"source": "nsmc", "onnx": False}},
     } | more  # fmt: skip
     path = folder / "further.yaml"
     path.write_text(yaml.safe_dump(content, allow_unicode=True, sort_keys=False), encoding="utf-8")
@@ -59,7 +59,7 @@ def masked_text(tokenizer: Any) -> str:
 
 @pytest.mark.parametrize("layout", ["klue-roberta", *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)])
 def test_a_checkpoint_is_pretrained_further_with_its_own_tokenizer(
-    layout: str, corpora: Path, tmp_path: Path, kobert: Callable, published_here: None
+    layout: str, corpora: Path, tmp_path: Path, kobert: Callable
 ) -> None:
     from transformers import AutoModelForMaskedLM, AutoTokenizer, pipeline
 

@@ -2,6 +2,7 @@
 what `transformers` computes for the same folder."""
 
 import csv
+import functools
 import json
 import re
 import time
@@ -48,14 +49,19 @@ def head(tmp_path: Path) -> Callable[..., Path]:
     return save
 
 
-def logits_of(folder: Path, text: str, pair: str | None = None) -> np.ndarray:
-    """One text at a time, by `transformers` alone."""
+@functools.lru_cache(1)  # every folder is that of one test and does not change
+def by_transformers(folder: Path) -> tuple[Any, Any]:
     kind = (
         BertForTokenClassification if "Token" in (folder / "config.json").read_text() else BertForSequenceClassification
     )
-    inputs = AutoTokenizer.from_pretrained(folder)(text, pair, return_tensors="pt")
+    return AutoTokenizer.from_pretrained(folder), kind.from_pretrained(folder).eval()
+
+
+def logits_of(folder: Path, text: str, pair: str | None = None) -> np.ndarray:
+    """One text at a time, by `transformers` alone."""
+    tokenizer, model = by_transformers(folder)
     with torch.no_grad():
-        logits: np.ndarray = kind.from_pretrained(folder).eval()(**inputs).logits[0].double().numpy()
+        logits: np.ndarray = model(**tokenizer(text, pair, return_tensors="pt")).logits[0].double().numpy()
     return logits
 
 

@@ -176,7 +176,7 @@ FULL_DISK_FAST = ("shards", "pretrain")
     [pytest.param(stage, marks=[pytest.mark.slow] * (stage not in FULL_DISK_FAST)) for stage in STAGES[1:]],
 )
 def test_full_disk_in_any_stage_is_one_sentence_and_the_same_command_resumes(
-    stage: str, tiny, tmp_path, kobert, kobert_process, published_here
+    stage: str, tiny, tmp_path, kobert, kobert_process
 ) -> None:
     """The free space is enough for `started.json` and little more: the stage's own files do not fit."""
     # the workers of corpus that fail may end late, and with a signal

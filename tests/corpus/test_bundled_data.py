@@ -2,6 +2,8 @@
 
 import hashlib
 
+import pytest
+
 from kobert_pipeline import files
 from kobert_pipeline.corpus.cleaning import clean
 from kobert_pipeline.corpus.decontaminate import MIN_WHOLE, EvaluationTexts, count_letters, remove_whitespace
@@ -42,6 +44,7 @@ def keep_letters(text: str) -> str:
     return "".join(filter(str.isalnum, text))
 
 
+@pytest.mark.slow
 def test_the_readme_counts_the_raw_reviews_that_equal_a_test_review_and_those_that_decontamination_leaves() -> None:
     box = files.CLONE / "corpora"
     documents = JsonLines(path="nsmc/raw_reviews.jsonl.zst", ordered=False).read(box)

@@ -269,6 +269,31 @@ def test_the_standard_error_of_a_sample_is_on_the_page(
     assert "standard error" not in markdown(scores[1])
 
 
+def test_probabilities_of_answers_are_set_beside_how_many_are_right(tiny: Any, corpora: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(tiny.run_dir / "publish" / "korquad", tmp_path / "korquad"))
+    assert "calibration" not in figures(Checkpoint.load(folder), corpora / FILES["korquad"])
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    config["task_specific_params"]["korquad"]["answer_temperature"] = 0.004
+    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    (folder / "manifest.json").unlink()
+    checkpoint = Checkpoint.load(folder)
+    found = figures(checkpoint, corpora / FILES["korquad"])
+    rows, count = found["calibration"], found["clean"]["examples"]
+    assert len(rows) > 1 and sum(row["answers"] for row in rows) == count
+    for name, expected in (
+        ("exact_match", found["clean"]["scores"]["exact_match"]),
+        ("probability", 100 * np.mean([row["probability"] for row in answers(checkpoint, corpora)])),
+    ):
+        assert sum(row["answers"] * row[name] for row in rows) / count == pytest.approx(expected, abs=0.01)
+    assert all(100 * row["from"] <= row["probability"] <= 100 * row["to"] for row in rows)
+    assert "exactly right" in markdown(found | {"checkpoint": "korquad"})
+
+
+def answers(checkpoint: Checkpoint, corpora: Path) -> list[dict[str, Any]]:
+    examples = checkpoint.task.read(corpora / FILES["korquad"])
+    return [checkpoint.predict(row["context"], row["question"]) for row in examples]
+
+
 def test_a_table_with_other_columns_is_read_as_the_message_says(tiny: Any, tmp_path: Path, kobert: Callable) -> None:
     table = tmp_path / "own.csv"
     table.write_text("리뷰,평가\n정말 재미있었다,positive\n지루했다,negative\n", encoding="utf-8")

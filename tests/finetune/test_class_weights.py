@@ -102,13 +102,13 @@ def recipe(tiny: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
         "checkpoint": str(tiny.run_dir / "publish/mlm"), "data_dir": str(place),
         "features": {"visits": {"task": "classification", **data}},
         "finetune": {"visits": {"class_weights": "balanced", "plan": {"epochs": 1, "batch_size": 8}}},
-        "publish": {"visits": {"source": "visits"}},
+        "publish": {"visits": {"source": "visits", "onnx": False}},
     }  # fmt: skip
     (place / "visits.yaml").write_text(yaml.safe_dump(content, allow_unicode=True), encoding="utf-8")
     return place / "visits.yaml"
 
 
-def test_the_manifest_and_the_card_say_the_weights(recipe: Path, kobert: Any, tiny: Any, verified_here: None) -> None:
+def test_the_manifest_and_the_card_say_the_weights(recipe: Path, kobert: Any, tiny: Any) -> None:
     run_dir = recipe.parent / "runs" / "visits"
     assert kobert("run", recipe, "--run-dir", run_dir).code == 0
     found = tiny.manifests(run_dir)

@@ -97,7 +97,7 @@ OWN = {"name": "classification", "text": "body", "label": "kind", "metric": "mcc
 
 
 @pytest.fixture(scope="module")
-def run_dir(data: Path, tiny: Any, kobert: Any, verified_here: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def run_dir(data: Path, tiny: Any, kobert: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run with all five tasks, three of them published."""
     place = tmp_path_factory.mktemp("labelled")
     run_dir = tiny.copy(place / "runs" / "tiny", "corpus", "analysis", "tokenizer", "shards", "pretrain")

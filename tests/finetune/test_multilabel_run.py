@@ -32,7 +32,7 @@ def text_of(thing: str, labels: list[str]) -> str:
 
 
 @pytest.fixture(scope="module")
-def run_dir(tiny: Any, kobert: Any, verified_here: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def run_dir(tiny: Any, kobert: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("multilabel")
     rows = [(text_of(thing, labels), labels) for thing in THINGS for labels in SETS]
     lines = [[text, *(str(int(label in labels)) for label in WORDS)] for text, labels in rows]

@@ -105,7 +105,6 @@ def test_labels_of_single_texts_get_a_baseline(finetune: dict[str, Any], expecte
     assert again == recipe, "a recipe in a training manifest is that of its run"
 
 
-@pytest.mark.usefixtures("published_here")
 def test_a_baseline_stands_beside_the_encoder(tiny: Any, kobert: Any, tmp_path: Path) -> None:
     run_dir = tiny.copy_before(tmp_path / "runs" / "tiny", "publish")
     settings = ("--set", "finetune.nsmc.baseline=ngrams", "--set", "publish={nsmc: {source: nsmc, onnx: false}}")

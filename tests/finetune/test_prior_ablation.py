@@ -86,7 +86,7 @@ def test_a_task_without_priors_has_no_ablation(name: str) -> None:
 
 @pytest.mark.parametrize(("test", "split"), [("qa_dev.json", "test"), (None, "dev")])
 def test_a_run_records_the_three_rows_and_compare_and_the_card_show_them(
-    test: str | None, split: str, tiny: Any, kobert: Any, tmp_path: Path, published_here: None
+    test: str | None, split: str, tiny: Any, kobert: Any, tmp_path: Path
 ) -> None:
     run_dir = tiny.copy_before(tmp_path / "runs" / "priors", "features")
     shutil.copytree(tiny.run_dir / "pretrain", run_dir / "pretrain")

@@ -51,7 +51,7 @@ ROWS = [row(name, place, *form) for name in NAMES for place in PLACES for form i
 
 
 @pytest.fixture(scope="module")
-def run_dir(tiny: Any, kobert: Any, verified_here: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def run_dir(tiny: Any, kobert: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("relations")
     for name, rows in (("train.json", ROWS[:45]), ("test.json", ROWS[45:])):
         (place / name).write_text(json.dumps(rows, ensure_ascii=False), encoding="utf-8")
@@ -63,7 +63,7 @@ def run_dir(tiny: Any, kobert: Any, verified_here: None, tmp_path_factory: pytes
         "features": {"rel": relations | {"license": "CC0-1.0"}, "topic": topics | {"license": "CC0-1.0"}},
         "finetune": {"rel": {"plan": {"epochs": 20, "batch_size": 8, "learning_rate": 5e-3}},
                      "topic": {"init": "rel", "plan": {"epochs": 1, "batch_size": 8}}},
-        "publish": {"rel": {"source": "rel"}, "topic": {"source": "topic"}},
+        "publish": {"rel": {"source": "rel"}, "topic": {"source": "topic", "onnx": False}},
     }  # fmt: skip
     (place / "rel.yaml").write_text(yaml.safe_dump(content, allow_unicode=True), encoding="utf-8")
     result = kobert("run", place / "rel.yaml", "--run-dir", place / "runs" / "rel")

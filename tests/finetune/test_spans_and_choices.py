@@ -78,7 +78,7 @@ PLANS = {"mrc": {"epochs": 12}, "own": {"epochs": 1}, "choice": {"epochs": 3}}
 
 
 @pytest.fixture(scope="module")
-def run_dir(data: Path, tiny: Any, kobert: Any, verified_here: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def run_dir(data: Path, tiny: Any, kobert: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run with the three tasks, two of them published."""
     place = tmp_path_factory.mktemp("spans")
     run_dir = tiny.copy(place / "runs" / "tiny", "corpus", "analysis", "tokenizer", "shards", "pretrain")

@@ -63,9 +63,7 @@ FROZEN = {
 
 
 @pytest.fixture(scope="module")
-def run_dir(
-    tiny: Any, kobert: Any, verified_here: None, corpora: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Path:
+def run_dir(tiny: Any, kobert: Any, corpora: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run with both tasks; `own` over windows of 16 tokens, `ner` tuned and feature-based."""
     place = tmp_path_factory.mktemp("tagging")
     data = place / "data"

@@ -49,7 +49,7 @@ def test_it_loads_and_saves_where_only_transformers_and_kiwi_are(alone, front_en
     found = alone(
         "kobert_pipeline",
         """
-import json, pickle
+import gc, json, kiwipiepy, pickle
 from transformers import AutoTokenizer
 texts = json.loads(sys.argv[3])
 first = AutoTokenizer.from_pretrained(sys.argv[2], trust_remote_code=True)
@@ -58,7 +58,8 @@ second = AutoTokenizer.from_pretrained(sys.argv[4], trust_remote_code=True)
 third = pickle.loads(pickle.dumps(first))
 ask = lambda one: (one(texts).input_ids, one(texts, return_offsets_mapping=True)["offset_mapping"])
 rows = [ask(one) for one in (first, second, third)]
-print(json.dumps({"rows": rows, "package": "kobert_pipeline" in sys.modules}))
+analyzers = sum(isinstance(one, kiwipiepy.Kiwi) for one in gc.get_objects())
+print(json.dumps({"rows": rows, "package": "kobert_pipeline" in sys.modules, "analyzers": analyzers}))
 """,
         front_end.tokenizer,
         json.dumps(TEXTS),
@@ -66,7 +67,7 @@ print(json.dumps({"rows": rows, "package": "kobert_pipeline" in sys.modules}))
     )
     wanted = tokenizer(TEXTS, return_offsets_mapping=True)
     expected = json.loads(json.dumps([wanted.input_ids, wanted.offset_mapping]))
-    assert found == {"rows": [expected] * 3, "package": False}
+    assert found == {"rows": [expected] * 3, "package": False, "analyzers": 1}
 
 
 @pytest.mark.slow

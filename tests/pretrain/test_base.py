@@ -188,7 +188,7 @@ def test_a_name_that_is_neither_here_nor_on_the_hub_is_refused_in_check(
 
 
 def test_a_head_that_a_classifier_lacks_is_said_wherever_the_run_is_shown(
-    tiny: Any, tmp_path: Path, kobert: Callable, published_here: None
+    tiny: Any, tmp_path: Path, kobert: Callable
 ) -> None:
     base, run_dir = tiny.run_dir / "publish" / "nsmc", tiny.copy(tmp_path / "runs" / "legal", "corpus", "analysis")
     settings = {

@@ -19,7 +19,7 @@ from kobert_pipeline.publish.verify import SAMPLES
 
 
 @pytest.fixture(scope="module")
-def published(tiny, kobert, verified_here, tmp_path_factory):
+def published(tiny, kobert, tmp_path_factory):
     """The run, and the folder of its sentiment model and its encoder, published in bfloat16 and verified."""
     run_dir = tiny.copy_before(tmp_path_factory.mktemp("bfloat16") / "runs" / "tiny", "publish")
     settings = ["--set", "publish={mood: {source: nsmc, dtype: bfloat16}, encoder: {dtype: bfloat16}}"]
@@ -56,12 +56,20 @@ def test_it_loads_and_computes_in_float32_here_and_in_transformers(published) ->
         torch.testing.assert_close(output, outputs[0])
 
 
-@pytest.mark.parametrize("external", [False, True])
-def test_its_onnx_file_is_half_as_large_and_computes_the_same(external: bool, published: Any, tmp_path: Path) -> None:
-    _, folder = published
-    path = tmp_path / "onnx" / "model.onnx"
-    copy = Path(shutil.copytree(folder / "mood", tmp_path, dirs_exist_ok=True))
+@pytest.fixture(scope="module")
+def exported(published: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder with an ONNX file whose weights are in float32."""
+    copy = Path(shutil.copytree(published[1] / "mood", tmp_path_factory.mktemp("exported") / "mood"))
     write_onnx(copy, "AutoModelForSequenceClassification", SAMPLES)
+    return copy
+
+
+@pytest.mark.parametrize("external", [False, True])
+def test_its_onnx_file_is_half_as_large_and_computes_the_same(
+    external: bool, published: Any, exported: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "onnx" / "model.onnx"
+    copy = Path(shutil.copytree(exported, tmp_path, dirs_exist_ok=True))
     if external:
         onnx.save(onnx.load(path), path, save_as_external_data=True, location="model.onnx.data")
     ids = np.array([[2, 9, 30, 41, 3]])
@@ -73,7 +81,9 @@ def test_its_onnx_file_is_half_as_large_and_computes_the_same(external: bool, pu
     for now, then in zip(outputs_of(path, ids), before, strict=True):
         assert np.array_equal(now, then)
     if not external:
-        assert path.stat().st_size == (folder / "mood" / "onnx" / "model.onnx").stat().st_size, "publish does so too"
+        assert path.stat().st_size == (published[1] / "mood" / "onnx" / "model.onnx").stat().st_size, (
+            "publish does so too"
+        )
 
 
 def outputs_of(path: Path, ids: np.ndarray) -> list[np.ndarray]:

@@ -123,7 +123,7 @@ def test_costs_add_up_seeds_and_count_every_device() -> None:
     assert costs(made) == [
         Cost("corpus", 0.1, "CPU (some)"),
         Cost("pretrain", 2.0, "4 x H200"),
-        Cost("finetune/nsmc (2 runs)", pytest.approx(600 * 4 / 3600 + 1200 / 3600), "4 x H200, CPU (some)"),
+        Cost("finetune/nsmc (2 jobs)", pytest.approx(600 * 4 / 3600 + 1200 / 3600), "4 x H200, CPU (some)"),
         Cost("shards", 0.01, "not recorded"),
     ]
 

@@ -277,7 +277,7 @@ def test_an_incomplete_command_is_refused(tiny, kobert) -> None:
         assert message in kobert("publish", tiny.recipe, "--run-dir", tiny.run_dir, *words).complaint, words
 
 
-def test_data_without_a_licence_is_published_here_and_not_sent(tiny, tmp_path, kobert, published_here) -> None:
+def test_data_without_a_licence_is_published_here_and_not_sent(tiny, tmp_path, kobert) -> None:
     run_dir = tiny.copy_before(tmp_path / "runs" / "tiny", "publish")
     # the source's licence is an option of the corpus, that of a task's data is not
     words = [
@@ -291,10 +291,10 @@ def test_data_without_a_licence_is_published_here_and_not_sent(tiny, tmp_path, k
         "me/mood",
         "--dry-run",
     ]
-    message = kobert(*words, "--set", "publish={mood: {source: nsmc}}").complaint
+    message = kobert(*words, "--set", "publish={mood: {source: nsmc, onnx: false}}").complaint
     assert "1 files without a stated or known licence" in message
     assert "Where no licence is stated" in (run_dir / "publish" / "mood" / "README.md").read_text(encoding="utf-8")
-    permitted = kobert(*words, "--set", "publish={mood: {source: nsmc, permission: it is ours}}", "--redo")
+    permitted = kobert(*words, "--set", "publish={mood: {source: nsmc, onnx: false, permission: it is ours}}", "--redo")
     assert permitted.code == 0, permitted.err
 
 

@@ -145,7 +145,7 @@ def starting_from(option: str, folder: Path, corpora: Path, *settings: str) -> l
 
 @pytest.mark.parametrize("option", STARTS)
 def test_the_licence_of_a_model_is_read_from_its_card(option: str, with_card: Path, corpora: Path, tmp_path) -> None:
-    publish = "publish={nsmc: {source: nsmc, license: cc-by-sa-4.0}}"
+    publish = "publish={nsmc: {source: nsmc, onnx: false, license: cc-by-sa-4.0}}"
     recipe, _ = plan("tiny", starting_from(option, with_card, corpora, publish), tmp_path, None)
     rows = {row["path"]: row["license"] for row in recipe.training_files(recipe.publish["nsmc"])}
     assert rows[str(with_card)] == "cc-by-sa-4.0"
@@ -156,7 +156,7 @@ def test_the_licence_of_a_model_is_read_from_its_card(option: str, with_card: Pa
 @pytest.mark.parametrize("option", STARTS)
 def test_another_licence_than_on_the_card_needs_a_reason(option: str, with_card: Path, corpora: Path, tmp_path) -> None:
     def planned(licence: str, **published: str) -> None:
-        publish = {"source": "nsmc", "license": "cc-by-sa-4.0"} | published
+        publish = {"source": "nsmc", "onnx": False, "license": "cc-by-sa-4.0"} | published
         settings = [f"{STARTS[option]}={licence}", f"publish={{nsmc: {publish}}}"]
         plan("tiny", starting_from(option, with_card, corpora, *settings), tmp_path, None)
 
@@ -178,7 +178,7 @@ def test_a_recipe_that_may_not_be_published_is_refused_before_anything_is_done(c
         message = checked(kobert, corpora, place, setting).complaint
         assert "publish.nsmc: " in message, setting
         assert setting.partition("=")[2] in message, setting
-        permitted = "publish={nsmc: {source: nsmc, permission: agreed by letter}}"
+        permitted = "publish={nsmc: {source: nsmc, onnx: false, permission: agreed by letter}}"
         for publish in ("publish={}", permitted):
             assert checked(kobert, corpora, place, setting, publish).code == 0, setting
 
@@ -186,19 +186,19 @@ def test_a_recipe_that_may_not_be_published_is_refused_before_anything_is_done(c
 def test_check_warns_of_training_files_whose_licence_is_not_known(corpora, tmp_path, kobert) -> None:
     assert "warning" not in checked(kobert, corpora, tmp_path).out
     for licence in ("house terms", "null"):
-        settings = [f"features.nsmc.license={licence}", "publish={nsmc: {source: nsmc}}"]
+        settings = [f"features.nsmc.license={licence}", "publish={nsmc: {source: nsmc, onnx: false}}"]
         found = checked(kobert, corpora, tmp_path, *settings)
         assert found.code == 0 and found.out.count("warning: ") == 1, found.out
         assert "publish.nsmc would be under apache-2.0" in found.out and "known: reviews_train.txt; give" in found.out
     found = checked(kobert, corpora, tmp_path, *settings, "corpus.sources.0.license=house terms")
     assert ", reviews_train.txt; give the `license` of each" in found.out, found.out
-    permitted = "publish={nsmc: {source: nsmc, permission: agreed by letter}}"
+    permitted = "publish={nsmc: {source: nsmc, onnx: false, permission: agreed by letter}}"
     assert "warning" not in checked(kobert, corpora, tmp_path, settings[0], permitted).out
 
 
 def test_only_the_licences_of_its_own_training_files_count(corpora, tmp_path, kobert) -> None:
     """The reviews are fine-tuned on by `nsmc` alone."""
-    settings = ("features.nsmc.license=CC BY-ND 4.0", "publish={q: {source: korquad}}")
+    settings = ("features.nsmc.license=CC BY-ND 4.0", "publish={q: {source: korquad, onnx: false}}")
     assert checked(kobert, corpora, tmp_path, *settings).code == 0
 
 

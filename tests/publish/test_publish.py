@@ -421,7 +421,9 @@ def test_folder_that_gives_other_logits_does_not_verify(tiny, tmp_path, monkeypa
         verify(folder, tiny.run_dir / "finetune" / "nsmc" / "1" / "model", KINDS["nsmc"])
     assert not (tmp_path / "cache").exists()
     here = verification.outputs_here
-    monkeypatch.setattr(verification, "outputs_in_fresh_process", lambda folder, auto: here(folder, folder, auto))
+    monkeypatch.setattr(
+        verification, "outputs_in_fresh_process", lambda folder, tokenizers, auto: here(tokenizers, folder, auto)
+    )
     weights["classifier.bias"] = weights["classifier.bias"] * np.float32("nan")
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(UserError, match="not finite"):
@@ -440,12 +442,12 @@ def test_paths_are_published_as_names_only() -> None:
     assert strip_local_paths(counts, Path("/data")) == {"sources": {"*.txt, b.txt": {"documents": 3}, "wiki.txt": {}}}
 
 
-def test_best_seed_on_dev_is_published_and_the_card_gives_all_seeds(tiny, tmp_path, kobert, published_here) -> None:
+def test_best_seed_on_dev_is_published_and_the_card_gives_all_seeds(tiny, tmp_path, kobert) -> None:
     """Two seeds, whose scores are set by hand so that the better one on dev is the worse one on test."""
     run_dir = tiny.copy_before(tmp_path / "runs" / "tiny", "publish")
     settings = [
         "finetune={nsmc: {seeds: [1, 2], plan: {epochs: 1, batch_size: 16, learning_rate: 5e-4}}}",
-        "publish={nsmc: {source: nsmc}}",
+        "publish={nsmc: {source: nsmc, onnx: false}}",
     ]
     arguments = [part for setting in settings for part in ("--set", setting)]
     assert kobert("finetune", tiny.recipe, "--run-dir", run_dir, *arguments).code == 0
@@ -473,19 +475,19 @@ def test_a_frozen_encoder_is_no_control_of_a_tuned_one(corpora, tmp_path) -> Non
         f"data_dir={corpora}",
         f"features={{n: {tagging}}}",
         f"finetune={{{tuned}}}",
-        "publish={n: {source: n}}",
+        "publish={n: {source: n, onnx: false}}",
     ]
     recipe, _ = plan("tiny", settings, tmp_path, None)
     assert list(recipe.controls(recipe.publish["n"])) == ["control"]
 
 
-def test_a_control_from_scratch_is_in_the_card_once_it_is_finished(tiny, tmp_path, kobert, published_here) -> None:
+def test_a_control_from_scratch_is_in_the_card_once_it_is_finished(tiny, tmp_path, kobert) -> None:
     """A control that was not run does not prevent publishing; once it is finished, the card is out of date."""
     run_dir = tiny.copy_before(tmp_path / "runs" / "tiny", "publish")
     plan = "{epochs: 1, batch_size: 16, learning_rate: 5e-4}"
     settings = [
         f"finetune.nsmc-random={{features: nsmc, init: scratch, plan: {plan}}}",
-        "publish={nsmc: {source: nsmc}}",
+        "publish={nsmc: {source: nsmc, onnx: false}}",
     ]
     arguments = ["--run-dir", run_dir, *(part for setting in settings for part in ("--set", setting))]
     card = run_dir / "publish" / "nsmc" / "README.md"

@@ -19,7 +19,7 @@ PLAN = {"epochs": 1, "batch_size": 16, "learning_rate": 1e-3}
 
 
 @pytest.fixture(scope="module")
-def published(tiny: Any, kobert: Any, tmp_path_factory: pytest.TempPathFactory, verified_here: None) -> Path:
+def published(tiny: Any, kobert: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("search")
     recipe = yaml.safe_load(tiny.recipe.read_text(encoding="utf-8"))
     task = {"name": "contrastive", "pooling": "max"}

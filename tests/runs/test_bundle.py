@@ -203,7 +203,7 @@ def test_rounded_weights_are_recorded_as_such_and_keep_what_was_made_from_them_v
     assert {entry["finetune"]: entry["seeds"] for entry in row} == {"korquad": 1, "nsmc": 2}
 
 
-def test_a_published_model_says_that_its_weights_were_rounded(tiny, kobert, tmp_path, published_here) -> None:
+def test_a_published_model_says_that_its_weights_were_rounded(tiny, kobert, tmp_path) -> None:
     home = tiny.copy_before(tmp_path / "home", "pretrain")
     arguments = ("--run-dir", tiny.run_dir, "--from", "pretrain", "--until", "finetune", "--out", tmp_path / "trained")
     assert kobert("bundle", tiny.recipe, *arguments, "--bf16").code == 0
