@@ -9,6 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from kobert_pipeline.errors import UserError
+from kobert_pipeline.features.answer_calibration import TEMPERATURES, AnswerCalibration, log_odds
 from kobert_pipeline.features.format import Features, flatten, row_starts
 from kobert_pipeline.features.metrics import korquad_exact_match, korquad_scores
 from kobert_pipeline.features.task import Example, Task, exactly, without_leading_space
@@ -21,10 +22,8 @@ from kobert_pipeline.tokenizer.loading import splits_into_morphemes
 Spans = dict[int, tuple[float, int, int]]
 """By example number, the (score, first character, end character) of a span."""
 FEWEST_QUESTIONS, MOST_QUESTIONS = 50, 300
-"""Questions of dev that set the temperature of answers: with fewer there is none, and of more it is an even sample,
-since a single number is fitted and each question has thousands of candidate spans."""
-TEMPERATURES = 2.0 ** np.arange(-4, 10, 0.25)
-"""Those that are tried: scores are sums of two logits, with priors of tens added, and some models' reach hundreds."""
+"""Questions of dev that calibrate answers: with fewer there is no calibration, and of more it is an even sample, since
+three numbers are fitted and each question has thousands of candidate spans."""
 
 
 class SpanTask(Task):
@@ -36,7 +35,7 @@ class SpanTask(Task):
     endpoint: ClassVar[str | None] = "/v1/answer"
     inference_options: ClassVar[tuple[str, ...]] = (
         "stride", "max_answer_tokens", "max_question_tokens", "question_token", "exact_match_feature", "whole_words",
-        "answer_priors", "answer_temperature",
+        "answer_priors", "answer_calibration",
     )  # fmt: skip
 
     stride: int = Field(128, ge=0)
@@ -58,10 +57,10 @@ class SpanTask(Task):
     eojeols, particles included: `plain/`, the style `none`, and other packages' checkpoints."""
     answer_priors: AnswerPriors = Field(NO_PRIORS, exclude_if=lambda value: value == NO_PRIORS)
     """What rules add to the scores of predicted answers, by what Kiwi finds; 0: nothing."""
-    answer_temperature: float | None = Field(None, gt=0, exclude_if=lambda value: value is None)
-    """What scores are divided by before the softmax over all candidate spans that gives an answer its `probability`
-    (Guo et al., ICML 2017); it changes no answer. null: fitted on dev, so that of answers with probability 0.8 about
-    80 % are exactly right there; with fewer than 50 questions in dev answers have no probability."""
+    answer_calibration: AnswerCalibration | None = Field(None, exclude_if=lambda value: value is None)
+    """What gives an answer its `probability`; it changes no answer. null: fitted on dev, so that of answers with
+    probability 0.8 about 80 % are exactly right there; with fewer than 50 questions in dev answers have no
+    probability."""
 
     def featurize(self, examples: list[Example], tokenizer: Any, max_length: int) -> dict[str, np.ndarray]:
         """Windows over (question, context). `offsets` (tokens, 2) are characters of the context, -1 for other tokens;
@@ -211,22 +210,24 @@ class SpanTask(Task):
             yield scores, spans
 
     def calibrate(self, logits: dict[str, list[np.ndarray]], features: Features) -> Self:
-        """The task with the temperature that is likeliest by which answers to the questions of dev are exactly right,
+        """The task with the calibration that is likeliest by which answers to the questions of dev are exactly right,
         unless it was given or there are too few questions."""
         count = len(features.examples)
-        if self.answer_temperature is not None or count < FEWEST_QUESTIONS:
+        if self.answer_calibration is not None or count < FEWEST_QUESTIONS:
             return self
         sample = np.linspace(0, count - 1, min(count, MOST_QUESTIONS)).astype(int).tolist()
-        loss = np.zeros(len(TEMPERATURES))
+        odds: list[np.ndarray] = []
+        right: list[bool] = []
         for index, (scores, spans) in zip(sample, self.candidates(logits, features, sample), strict=True):
             if not len(scores):
                 continue
             example, (start, end) = features.examples[index], spans[scores.argmax()]
             answers = [text for text, _ in example["answers"]] or [""]
             is_right = any(korquad_exact_match(example["context"][start:end], answer) for answer in answers)
-            probabilities = np.array([probability_of_best(scores, temperature) for temperature in TEMPERATURES])
-            loss -= np.log(np.clip(probabilities if is_right else 1 - probabilities, 1e-6, None))
-        return self.model_copy(update={"answer_temperature": round(float(TEMPERATURES[loss.argmin()]), 4)})
+            odds.append(log_odds(scores, TEMPERATURES))
+            right.append(is_right)
+        calibration = AnswerCalibration.fit(np.array(odds), np.array(right)) if right else None
+        return self.model_copy(update={"answer_calibration": calibration})
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -247,14 +248,14 @@ class SpanTask(Task):
     ) -> list[dict[str, Any]]:
         """The answers with their characters in the context. `score` is the sum of the start and end logits of the best
         span, with its priors; `probability` is that of the answer, "" included; None for an empty context, and without
-        an `answer_temperature`."""
+        an `answer_calibration`."""
         best = self.best_spans(logits, features)
         answered = self.answered(best, logits, features)
         probabilities: dict[int, float] = {}
-        if self.answer_temperature is not None:
+        if self.answer_calibration is not None:
             of_best = self.candidates(logits, features, list(best))
             probabilities = {
-                index: round(probability_of_best(scores, self.answer_temperature), 4)
+                index: round(self.answer_calibration.probability(scores), 4)
                 for index, (scores, _) in zip(best, of_best, strict=True)
             }
         rows = []
@@ -379,8 +380,3 @@ def all_spans(
     low, scores = span_scores(start_logits, end_logits, offsets, longest, candidates)
     firsts, lasts = np.nonzero(scores > -np.inf)
     return scores[firsts, lasts], np.stack([offsets[low + firsts, 0], offsets[low + lasts, 1]], axis=1).astype(np.int64)
-
-
-def probability_of_best(scores: np.ndarray, temperature: float) -> float:
-    """The largest probability of a softmax over `scores` (n,), divided by the temperature."""
-    return float(1 / np.exp((scores - scores.max()) / temperature).sum())

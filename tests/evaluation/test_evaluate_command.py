@@ -273,7 +273,7 @@ def test_probabilities_of_answers_are_set_beside_how_many_are_right(tiny: Any, c
     folder = Path(shutil.copytree(tiny.run_dir / "publish" / "korquad", tmp_path / "korquad"))
     assert "calibration" not in figures(Checkpoint.load(folder), corpora / FILES["korquad"])
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    config["task_specific_params"]["korquad"]["answer_temperature"] = 0.004
+    config["task_specific_params"]["korquad"]["answer_calibration"] = {"temperature": 0.004, "slope": 1, "intercept": 0}
     (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
     (folder / "manifest.json").unlink()
     checkpoint = Checkpoint.load(folder)

@@ -364,6 +364,9 @@ def test_a_word_that_a_window_cuts_ends_in_the_next(morpheme_tokenizer: Morpheme
 
 # the probability of an answer
 
+SOFTMAX = {"temperature": 1, "slope": 1, "intercept": 0}
+"""A calibration that leaves shares as they are."""
+
 
 def random_features(count: int, **options: Any) -> tuple[Any, dict[str, list[np.ndarray]], Features]:
     """A task, logits and `count` questions; each has two windows, which share two characters of the context."""
@@ -385,8 +388,9 @@ def random_features(count: int, **options: Any) -> tuple[Any, dict[str, list[np.
 
 @pytest.mark.parametrize("null_threshold", [None, -6.0])
 def test_probabilities_are_a_softmax_over_every_span_once_and_change_no_answer(null_threshold: float | None) -> None:
-    task, logits, features = random_features(20, answer_temperature=2.5, null_threshold=null_threshold)
-    without = task.model_copy(update={"answer_temperature": None})
+    options = {"answer_calibration": SOFTMAX | {"temperature": 2.5}, "null_threshold": null_threshold}
+    task, logits, features = random_features(20, **options)
+    without = task.model_copy(update={"answer_calibration": None})
     predictions = task.predict(logits, features)
     assert predictions == without.predict(logits, features)
     assert ("" in predictions) is (null_threshold is not None)
@@ -407,26 +411,31 @@ def test_probabilities_are_a_softmax_over_every_span_once_and_change_no_answer(n
         assert row["probability"] == pytest.approx(shares.max() / shares.sum(), abs=1e-4)
 
 
-def test_dev_settles_a_temperature_at_which_probabilities_are_as_high_as_answers_are_right() -> None:
+def test_dev_settles_a_calibration_by_which_probabilities_are_as_high_as_answers_are_right() -> None:
     task, logits, features = random_features(250)
     settled = task.calibrate(logits, features)
-    assert settled.inference_state() == {"max_answer_tokens": 3, "answer_temperature": settled.answer_temperature}
+    assert settled.inference_state() == {
+        "max_answer_tokens": 3,
+        "answer_calibration": settled.answer_calibration.dump(),
+    }
     predictions = task.predict(logits, features)
     rows = settled.results(predictions, logits, features)
     right = sum(prediction == "나" for prediction in predictions) / 250
     assert 0.2 < right < 0.8
-    assert sum(row["probability"] for row in rows) / 250 == pytest.approx(right, abs=0.05)
+    assert sum(row["probability"] for row in rows) / 250 == pytest.approx(right, abs=0.01)
+    sure = [prediction == "나" for prediction, row in zip(predictions, rows, strict=True) if row["probability"] > 0.5]
+    assert 20 < len(sure) < 230 and sum(sure) / len(sure) > right + 0.05
     assert settled.calibrate({name: [0 * row for row in rows] for name, rows in logits.items()}, features) == settled
 
 
-def test_too_few_questions_settle_no_temperature_and_there_is_no_probability() -> None:
+def test_too_few_questions_settle_no_calibration_and_there_is_no_probability() -> None:
     task, logits, features = random_features(49)
     assert task.calibrate(logits, features) == task
     assert {row["probability"] for row in task.results(task.predict(logits, features), logits, features)} == {None}
 
 
 def test_a_context_without_tokens_has_no_probability() -> None:
-    task = Task.choose({"name": "span", "answer_temperature": 1.0})
+    task = Task.choose({"name": "span", "answer_calibration": SOFTMAX})
     arrays = {"windows": np.array([0, 1]), "offsets": np.array([(-1, -1)]), "example": np.array([0])}
     features = Features(arrays, [{"question": "?", "context": " ", "answers": []}])
     logits = {name: [np.zeros(1)] for name in ("start_logits", "end_logits")}

@@ -184,7 +184,7 @@ def test_several_questions_are_answered_text_by_text(tiny, kobert, tmp_path) -> 
 def test_a_model_that_was_not_calibrated_says_that_its_answers_have_no_probability(tiny, kobert) -> None:
     printed = kobert("predict", tiny.run_dir / "publish" / "korquad", CONTEXT, "--question", QUESTION)
     assert printed.out.endswith("probability: none\n")
-    assert "answers have no probability, because the model stores no answer_temperature" in printed.err
+    assert "answers have no probability, because the model stores no answer_calibration" in printed.err
 
 
 def test_predict_refuses_by_kind_of_head(tiny) -> None:
