@@ -45,16 +45,18 @@ def write_analysis(path: Path, documents: Iterable[AnalyzedDocument]) -> None:
 
     rows = list(documents)
     segmentations = [row.segmentation for row in rows]
-    replaced = any(one.spellings is not None for one in segmentations)
+    replaced = any(segmentation.spellings is not None for segmentation in segmentations)
     columns = {
         "id": [row.document.id for row in rows],
         "source": [row.document.source for row in rows],
         "text": pyarrow.array([row.document.text for row in rows], pyarrow.large_string()),
         "ordered": [row.document.ordered for row in rows],
         # signed, since replaced spellings may have overlapping spans and so negative gaps
-        "gaps": _lists([_gaps(one) for one in segmentations], pyarrow.int32()),
-        "lengths": _lists([one.ends - one.starts for one in segmentations], pyarrow.int32()),
-        "sentence_starts": _lists([np.diff(one.sentences, prepend=-1) for one in segmentations], pyarrow.int8()),
+        "gaps": _lists([_gaps(segmentation) for segmentation in segmentations], pyarrow.int32()),
+        "lengths": _lists([segmentation.ends - segmentation.starts for segmentation in segmentations], pyarrow.int32()),
+        "sentence_starts": _lists(
+            [np.diff(segmentation.sentences, prepend=-1) for segmentation in segmentations], pyarrow.int8()
+        ),
     }
     if replaced:
         columns["spellings"] = pyarrow.array([_replaced(row) for row in rows], pyarrow.list_(pyarrow.string()))
@@ -71,8 +73,8 @@ def _gaps(segmentation: Segmentation) -> np.ndarray:
 
 def _replaced(row: AnalyzedDocument) -> list[str | None]:
     """The spelling of each morpheme, None where it is the text's."""
-    text, found = row.document.text, row.segmentation
-    spans = zip(found.starts.tolist(), found.ends.tolist(), found.spellings or [], strict=True)
+    text, segmentation = row.document.text, row.segmentation
+    spans = zip(segmentation.starts.tolist(), segmentation.ends.tolist(), segmentation.spellings or [], strict=True)
     return [None if text[start:end] == spelling else spelling for start, end, spelling in spans]
 
 
