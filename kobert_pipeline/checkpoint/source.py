@@ -155,8 +155,8 @@ def base_model_of(name: str, folder: Path) -> str | None:
     if not local_folder(name):
         return parse_hub_name(name)[0]
     with suppress(UserError):  # the card may name anything
-        found = stated(folder, "base_model")
-        return parse_hub_name(found)[0] if found else None
+        base_model = stated(folder, "base_model")
+        return parse_hub_name(base_model)[0] if base_model else None
     return None
 
 
@@ -189,8 +189,8 @@ def stated(folder: Path, key: str) -> str | None:
     from huggingface_hub import metadata_load
 
     with suppress(OSError, ValueError, yaml.YAMLError):  # the card may be anybody's
-        found = (metadata_load(folder / CARD) or {}).get(key)
-        return found if isinstance(found, str) else None
+        value = (metadata_load(folder / CARD) or {}).get(key)
+        return value if isinstance(value, str) else None
     return None
 
 

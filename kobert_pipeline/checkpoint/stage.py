@@ -116,8 +116,8 @@ def with_label_names(config: dict[str, Any], labels: Mapping[str, int], folder: 
     if not head.endswith(WITH_LABELS):
         raise UserError(f"checkpoint_labels: {folder} is a {head}, whose head gives no labels; leave it out")
     names = output_names(config.get("id2label") or DEFAULT_LABELS, labels)
-    by_number = {str(number): name for number, name in enumerate(names)}
-    return config | {"id2label": by_number, "label2id": {name: number for number, name in enumerate(names)}}
+    id2label = {str(index): name for index, name in enumerate(names)}
+    return config | {"id2label": id2label, "label2id": {name: index for index, name in enumerate(names)}}
 
 
 def write_weights(folder: Path, model: Path) -> None:
