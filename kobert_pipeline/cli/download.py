@@ -40,10 +40,10 @@ def download(
     if name is None:
         raise UserError(f"name a data set ({', '.join(sources())}), or see them all with --list")
     source = find_source(name)
-    given = data_dir or (Path(os.environ["KOBERT_DATA"]) if os.environ.get("KOBERT_DATA") else bundled())
-    if given is None:
+    destination = data_dir or (Path(os.environ["KOBERT_DATA"]) if os.environ.get("KOBERT_DATA") else bundled())
+    if destination is None:
         raise UserError("say where the data belongs with --data-dir DIR or the environment variable KOBERT_DATA")
-    folder = Path(given)
+    folder = Path(destination)
     if folder.exists() and not folder.is_dir():
         raise UserError(f"--data-dir {folder} is not a folder; give another")
     interrupt_on_sigterm()

@@ -93,7 +93,7 @@ def _refuse_conflicts(
 def parse_layers(layers: str) -> tuple[int, ...]:
     """The numbers in `-4,-3,-2,-1`. Raises UserError for anything else."""
     try:
-        return tuple(int(number) for number in layers.split(","))
+        return tuple(int(layer) for layer in layers.split(","))
     except ValueError:
         raise UserError(f"--layers {layers}: numbers separated by commas were expected, such as -4,-3,-2,-1") from None
 
@@ -105,14 +105,14 @@ def _learn_weights(embedder: "Embedder", batches: Iterator[list[str]], path: Pat
     TokenWeights.learn(ids, embedder.tokenizer).save(path)
 
 
-def _write(embedder: "Embedder", batches: Iterator[list[str]], out: Path, tokens: bool, number: int | None) -> None:
+def _write(embedder: "Embedder", batches: Iterator[list[str]], out: Path, tokens: bool, total: int | None) -> None:
     from kobert_pipeline.inference.embed import write_embeddings
     from kobert_pipeline.runs.displays import progress_display
 
     with progress_display() as display, shown_on(display):
         display.begin(f"embed {out.name}", 1, 1)
         display.start()
-        write_embeddings(out, embedder, chain.from_iterable(batches), tokens, number)
+        write_embeddings(out, embedder, chain.from_iterable(batches), tokens, total)
 
 
 def _print(embedder: "Embedder", batches: Iterator[list[str]], tokens: bool) -> None:

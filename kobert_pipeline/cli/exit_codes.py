@@ -56,8 +56,8 @@ def interrupt_on_sigterm() -> None:
     if is_distributed() or threading.current_thread() is not threading.main_thread():
         return
 
-    def interrupt(number: int, frame: object) -> None:
-        _sigterms.append(number)
+    def interrupt(signal_number: int, frame: object) -> None:
+        _sigterms.append(signal_number)
         raise KeyboardInterrupt
 
     signal.signal(signal.SIGTERM, interrupt)

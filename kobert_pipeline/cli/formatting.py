@@ -102,14 +102,14 @@ def print_check(
 ) -> None:
     """Print the result of `kobert check`: one line per problem, or the jobs and what they read and need.
 
-    `refused` are problems that stop a run (the first is raised as a UserError), `skipped` those of files that a run
-    would skip, `taken_for` says what each source is read as, `warnings` stop nothing; `disk_bytes` and `memory`, that
-    of pretraining, are estimates.
+    `refused` are problems that stop a run (the first is raised as a UserError), `skipped` are problems of files that a
+    run would skip, `taken_for` says what each source is read as, `warnings` stop nothing. `disk_bytes` and `memory`,
+    the memory of pretraining, are estimates.
     """
     if as_json:
-        found = {"problems": refused, "skipped": skipped, "sources": taken_for, "warnings": warnings}
+        findings = {"problems": refused, "skipped": skipped, "sources": taken_for, "warnings": warnings}
         needed = {"disk_bytes_needed": disk_bytes, "pretraining_memory": memory}
-        print_json({"recipe": recipe, "jobs": jobs, **found, **needed})
+        print_json({"recipe": recipe, "jobs": jobs, **findings, **needed})
     else:
         for problem in skipped:
             print(f"would be skipped: {problem}")

@@ -46,7 +46,7 @@ def index(
     with progress_display() as display, shown_on(display):
         display.begin(f"index {out.name}", 1, 1)
         display.start()
-        rows = [texts.row(number) for number in range(len(texts.texts))]
+        rows = [texts.row(position) for position in range(len(texts.texts))]
         about = write_index(out, rows, texts.unit, embedder, long)
     if as_json:
         print_json(about)

@@ -29,9 +29,9 @@ def text_batches(texts: list[str], option: str = "- <") -> Iterator[list[str]]:
 def refuse_blank_arguments(texts: list[str]) -> None:
     """Raise UserError for a text on the command line that is empty or only white space, such as a variable without a
     value."""
-    for number, text in enumerate(texts, 1):
+    for position, text in enumerate(texts, 1):
         if not text.strip():
-            raise UserError(f"text {number} is empty; give a text, or - to read lines from standard input")
+            raise UserError(f"text {position} is empty; give a text, or - to read lines from standard input")
 
 
 def file_batches(names: list[str], column: str | None = None) -> Iterator[list[str]]:

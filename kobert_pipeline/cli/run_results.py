@@ -150,8 +150,8 @@ def result_of(counts: dict[str, Any], options: Mapping[str, Any] = MappingProxyT
 
 def corpus_results(counts: dict[str, Any]) -> list[str]:
     """How many documents of a corpus were kept, why others were dropped, and what was changed in those kept."""
-    kept = f"{counts['documents_kept']:,} of {counts['documents_read']:,} documents kept"
-    parts = [f"{kept}{dropped_documents(counts)}", *characters_by_source(counts.get("sources", {}))]
+    totals = f"{counts['documents_kept']:,} of {counts['documents_read']:,} documents kept"
+    parts = [f"{totals}{dropped_documents(counts)}", *characters_by_source(counts.get("sources", {}))]
     parts += [text.format(counts[name]) for name, text in CORPUS_COUNTS.items() if counts.get(name)]
     if masked := sum(count for name, count in counts.items() if name.startswith("masked_")):
         parts.append(f"{masked:,} personal data masked")
@@ -227,8 +227,8 @@ def only_labels(seeds: list[Outcome], split: str) -> list[str]:
         if len(predicted) == 1 and sum(row["support"] > 0 for row in classes) > 1:
             seeds_by_label.setdefault(predicted[0], []).append(seed.job.name.rpartition("/")[2])
     return [
-        f"{'seed' if len(found) == 1 else 'seeds'} {', '.join(found)} always predicted '{label}'"
-        for label, found in seeds_by_label.items()
+        f"{'seed' if len(seed_names) == 1 else 'seeds'} {', '.join(seed_names)} always predicted '{label}'"
+        for label, seed_names in seeds_by_label.items()
     ]
 
 

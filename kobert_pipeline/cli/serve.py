@@ -57,13 +57,13 @@ def serve(
 def by_name(checkpoints: list[str]) -> dict[str, str]:
     """{name: checkpoint} of `[NAME=]CHECKPOINT`. Raises UserError for a name that is given twice, or is none."""
     named: dict[str, str] = {}
-    for given in checkpoints:
-        name, sign, place = given.partition("=")
-        if not sign or Path(given).is_dir():
-            name, place = Path(given).resolve().name if Path(given).is_dir() else given, given
+    for argument in checkpoints:
+        name, sign, checkpoint = argument.partition("=")
+        if not sign or Path(argument).is_dir():
+            name, checkpoint = Path(argument).resolve().name if Path(argument).is_dir() else argument, argument
         if not NAME.fullmatch(name):
-            raise UserError(f"{name!r:.80} is not a name; use letters, digits and ._-/@, as in mood={place}")
+            raise UserError(f"{name!r:.80} is not a name; use letters, digits and ._-/@, as in mood={checkpoint}")
         if name in named:
-            raise UserError(f"two checkpoints are called {name}; name one of them, as in other={place}")
-        named[name] = place
+            raise UserError(f"two checkpoints are called {name}; name one of them, as in other={checkpoint}")
+        named[name] = checkpoint
     return named

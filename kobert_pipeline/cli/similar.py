@@ -120,7 +120,7 @@ def _refuse_conflicts(
 
 
 def _print_evaluation(
-    found: dict[str, "Scores"], queries: list[str], right: list[int], texts: int, as_json: bool
+    scores_by_method: dict[str, "Scores"], queries: list[str], right: list[int], texts: int, as_json: bool
 ) -> None:
     import numpy as np
 
@@ -129,7 +129,7 @@ def _print_evaluation(
     gold = np.array(right)
     rows = {
         method: {name: round(value, 2) for name, value in retrieval_scores(scores, queries, gold).items()}
-        for method, scores in found.items()
+        for method, scores in scores_by_method.items()
     }
     if as_json:
         print_json({"queries": len(queries), "texts": texts, "methods": rows})
@@ -140,13 +140,13 @@ def _print_evaluation(
 
 
 class Candidates:
-    """The `texts` of all files, and where each is from: its number among the `lines`, of which some may be blank."""
+    """The `texts` of all files, and where each is from: its number among the `lines`, which may also be blank."""
 
     def __init__(self, names: list[str], column: str | None) -> None:
         from kobert_pipeline.inference.similar import Texts, not_blank
 
         self.lines: list[str] = []
-        self.places: list[dict[str, Any]] = []  # of lines there are none: their place is their number
+        self.locations: list[dict[str, Any]] = []  # of tables only: a line is located by its number
         self.names, self.ends, self.unit = names, list[int](), "row" if column else "line"
         for name in names:
             if column is None:
@@ -156,22 +156,22 @@ class Candidates:
 
                 for text, row_names in column_texts(Path(name), column):
                     self.lines.append(text)
-                    self.places.append(row_names)
+                    self.locations.append(row_names)
             self.ends.append(len(self.lines))
         self.numbers = not_blank(self.lines)
-        self.texts = [self.lines[number] for number in self.numbers]
+        self.texts = [self.lines[line_index] for line_index in self.numbers]
         searchable = Texts(self.texts)
         self.cosines, self.bm25 = searchable.cosines, searchable.bm25
 
     def row(self, index: int) -> dict[str, Any]:
         """A `text` and where it is: its `file` of several, and its `line`, or of a table its `row` and the `id` it may
         have."""
-        number = self.numbers[index]
-        file = bisect_right(self.ends, number)  # a file without texts ends where the one before does
-        line = number - (self.ends[file - 1] if file else 0) + 1
-        place = self.places[number] if self.places else {"line": line}
+        line_index = self.numbers[index]
+        file = bisect_right(self.ends, line_index)  # a file without texts ends where the one before does
+        line = line_index - (self.ends[file - 1] if file else 0) + 1
+        location = self.locations[line_index] if self.locations else {"line": line}
         of_several = {"file": self.names[file]} if len(self.names) > 1 else {}
-        return of_several | place | {"text": self.texts[index]}
+        return of_several | location | {"text": self.texts[index]}
 
 
 def _print_ranking(
@@ -186,8 +186,8 @@ def _print_ranking(
             hits = list(zip(count(1), of_best, map(searched.row, best), strict=False))
             if as_json:
                 for rank, value, row in hits:
-                    found = {"query": query, "method": method, "rank": rank, "score": round(value, 4)}
-                    print(json.dumps(found | row, ensure_ascii=False))
+                    result = {"query": query, "method": method, "rank": rank, "score": round(value, 4)}
+                    print(json.dumps(result | row, ensure_ascii=False))
                 continue
             print(f"{query}  (by {method})")
             more = ["id"] if any("id" in row for _, _, row in hits) else []
@@ -212,6 +212,6 @@ def snippets(query: str, texts: list[str]) -> list[str]:
     return [passage_of(line, terms, CHARACTERS_SHOWN) for line in lines]
 
 
-def place_name(place: dict[str, Any], unit: str) -> str:
-    """A place as in `reviews.txt:3`, without the only file's name."""
-    return ":".join(str(place[name]) for name in ("file", unit) if name in place)
+def place_name(location: dict[str, Any], unit: str) -> str:
+    """A location as in `reviews.txt:3`, without the name of a file that is the only one."""
+    return ":".join(str(location[name]) for name in ("file", unit) if name in location)

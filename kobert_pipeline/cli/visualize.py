@@ -57,10 +57,10 @@ def attention(
     from kobert_pipeline.visualize.attention_page import write
 
     refuse_unknown("--unit", unit, UNITS)
-    found = Attention.load(checkpoint, [text] if pair is None else [text, pair], tokenizer)
-    write(out, found, layer, head, unit)
-    if found.notice:
-        print(found.notice, file=sys.stderr)
+    text_attention = Attention.load(checkpoint, [text] if pair is None else [text, pair], tokenizer)
+    write(out, text_attention, layer, head, unit)
+    if text_attention.notice:
+        print(text_attention.notice, file=sys.stderr)
 
 
 @app.command()
