@@ -87,8 +87,8 @@ class Options(BaseModel):
 
     @classmethod
     def _groups_with(cls, key: str) -> list[str]:
-        """The options of this class that are groups of options and have this one, those that may be null last."""
-        given, optional = list[str](), list[str]()
+        """The groups of options in this class that have the option `key`; groups that may be null come last."""
+        never_null, optional = list[str](), list[str]()
         for name, option in cls.model_fields.items():
             # only `X | None` is looked into: in lists and dicts of groups, a number or a name precedes the option
             union = get_origin(option.annotation) in (Union, UnionType)
@@ -100,8 +100,8 @@ class Options(BaseModel):
                     and not issubclass(kind, Plugin)
                     and key in kind.model_fields
                 ):
-                    (optional if union else given).append(name)
-        return given + optional
+                    (optional if union else never_null).append(name)
+        return never_null + optional
 
     def dump(self) -> dict[str, Any]:
         """The options as JSON values, for fingerprints and manifests."""
@@ -192,9 +192,9 @@ def _place(error: ErrorDetails) -> list[str]:
 def first_error(error: ValidationError) -> str:
     """The first error of a validation, as `key.key: what is wrong`."""
     errors = error.errors()
-    place = _place(errors[0])
+    path = _place(errors[0])
     # a value that fits none of several types has an error for each; the deepest is of the type that fits it best
-    first = max((one for one in errors if _place(one)[: len(place)] == place), key=lambda one: len(_place(one)))
+    first = max((entry for entry in errors if _place(entry)[: len(path)] == path), key=lambda entry: len(_place(entry)))
     where = ".".join(_place(first))
     what = first["msg"]
     match first["type"]:

@@ -141,12 +141,12 @@ def _problem(error: Exception) -> str:
     """What is wrong with a YAML text and where, on one line."""
     if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
         return f"{' '.join(str(error).split()):.400}"
-    found = error.problem or ""
+    problem = error.problem or ""
     for symbol, meaning in {"'<stream end>'": "the end of the file", "'<block end>'": "the end of the block"}.items():
-        found = found.replace(symbol, meaning)
-    place, began = error.problem_mark, error.context_mark
+        problem = problem.replace(symbol, meaning)
+    mark, began = error.problem_mark, error.context_mark
     within = f" ({error.context} that begins in line {began.line + 1})" if error.context and began else ""
-    return f"line {place.line + 1}, column {place.column + 1}: {found}{within}"
+    return f"line {mark.line + 1}, column {mark.column + 1}: {problem}{within}"
 
 
 def _refuse_unusable(value: Any) -> None:
@@ -174,10 +174,10 @@ def apply_setting(content: dict[str, Any], setting: str) -> None:
     if not equals or not key:
         raise UserError(f"--set {setting!r} is not of the form key.key=value")
     *path, last = key.split(".")
-    place: Any = content
+    node: Any = content
     for part in path:
-        place = place[_index(place, part, setting)] if isinstance(place, list) else place.setdefault(part, {})
-        if place is None or not isinstance(place, (dict, list)):
+        node = node[_index(node, part, setting)] if isinstance(node, list) else node.setdefault(part, {})
+        if node is None or not isinstance(node, (dict, list)):
             raise UserError(f"--set {setting!r}: {part!r} is a value, it has no options below it")
     if UNWRITABLE.search(setting):
         raise UserError(f"--set {setting!r:.80} holds a null byte or bytes that are not UTF-8")
@@ -185,11 +185,11 @@ def apply_setting(content: dict[str, Any], setting: str) -> None:
         parsed = parse(value)
     except yaml.YAMLError:
         parsed = value  # what is not YAML, such as `[MASK`, is plain text
-    place[_index(place, last, setting) if isinstance(place, list) else last] = parsed
+    node[_index(node, last, setting) if isinstance(node, list) else last] = parsed
 
 
-def _index(place: list[Any], part: str, setting: str) -> int:
+def _index(items: list[Any], part: str, setting: str) -> int:
     # the length first: int() raises for more than 4,300 digits
-    if not part.isdecimal() or len(part) > 9 or int(part) >= len(place):
-        raise UserError(f"--set {setting!r}: {part!r} is not an index of a list of {len(place)} (indices start from 0)")
+    if not part.isdecimal() or len(part) > 9 or int(part) >= len(items):
+        raise UserError(f"--set {setting!r}: {part!r} is not an index of a list of {len(items)} (indices start from 0)")
     return int(part)
