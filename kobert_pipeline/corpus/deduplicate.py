@@ -62,18 +62,18 @@ def exact_copies(digests: list[np.ndarray]) -> list[dict[int, Place]]:
     # (documents, DIGEST) bytes -> (documents,) opaque values, which np.unique compares as a whole
     rows = np.concatenate([np.empty((0, DIGEST), np.uint8), *digests]).view(f"V{DIGEST}").ravel()
     _, firsts, group = np.unique(rows, return_index=True, return_inverse=True)
-    kept = firsts[group]  # np.unique gives the index of the first of equal values
-    copies = np.flatnonzero(kept != np.arange(len(rows)))
+    first_rows = firsts[group]  # np.unique gives the index of the first of equal values
+    copies = np.flatnonzero(first_rows != np.arange(len(rows)))
     starts = np.cumsum([0, *(len(array) for array in digests)])
 
     def places(documents: np.ndarray) -> Iterator[Place]:
         chunks = np.searchsorted(starts, documents, side="right") - 1
         yield from zip(chunks.tolist(), (documents - starts[chunks]).tolist(), strict=True)
 
-    found: list[dict[int, Place]] = [{} for _ in digests]
-    for (chunk, row), first in zip(places(copies), places(kept[copies]), strict=True):
-        found[chunk][row] = first
-    return found
+    copies_by_chunk: list[dict[int, Place]] = [{} for _ in digests]
+    for (chunk, row), first in zip(places(copies), places(first_rows[copies]), strict=True):
+        copies_by_chunk[chunk][row] = first
+    return copies_by_chunk
 
 
 def near_copies(buckets: Path, files: int) -> list[dict[int, Place]]:
@@ -95,10 +95,10 @@ def near_copies(buckets: Path, files: int) -> list[dict[int, Place]]:
             earlier, later = sorted((root((file, row)), root((other_file, other_row))))
             if earlier != later:
                 parents[later] = earlier
-    found: list[dict[int, Place]] = [{} for _ in range(files)]
+    copies_by_chunk: list[dict[int, Place]] = [{} for _ in range(files)]
     for file, row in sorted(parents):
-        found[file][row] = root((file, row))
-    return found
+        copies_by_chunk[file][row] = root((file, row))
+    return copies_by_chunk
 
 
 def minhash_config(options: MinHashOptions) -> Any:

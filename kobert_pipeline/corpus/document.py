@@ -46,7 +46,7 @@ def is_from(source: str, patterns: Iterable[str]) -> bool:
 
 def first_unmatched(patterns: Iterable[str], sources: Collection[str]) -> str | None:
     """The first pattern that the name of no source matches; None where each matches one."""
-    return next((one for one in patterns if not any(is_from(source, [one]) for source in sources)), None)
+    return next((pattern for pattern in patterns if not any(is_from(source, [pattern]) for source in sources)), None)
 
 
 def in_split(key: str, share: float) -> bool:

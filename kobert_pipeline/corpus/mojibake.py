@@ -27,9 +27,9 @@ def repair(text: str) -> tuple[str, int, int]:
         return text, 0, 0
     lines = text.split("\n")
     fixed = [misread_as_latin(line) if RUN.search(line) else line for line in lines]
-    kept = [line for line in fixed if line is not None and LOST not in line]
+    remaining = [line for line in fixed if line is not None and LOST not in line]
     repaired = sum(before != after and after is not None for before, after in zip(lines, fixed, strict=True))
-    return "\n".join(kept), repaired, len(lines) - len(kept)
+    return "\n".join(remaining), repaired, len(lines) - len(remaining)
 
 
 def misread_as_latin(line: str) -> str | None:

@@ -102,9 +102,9 @@ class ReadChunks:
         task_input, skipped = self.inputs[rank], Skipped()
         documents = task_input.documents(skipped)
         parts = chunk_by_size(documents, lambda document: len(document.text), self.characters)
-        for number, part in enumerate(parts):
+        for index, part in enumerate(parts):
             # zero-padded, so that the sorted names of all chunks are in corpus order
-            path = self.work / "raw" / f"{rank:06d}-{number:06d}.parquet"
+            path = self.work / "raw" / f"{rank:06d}-{index:06d}.parquet"
             write_documents(path, part)
             report = TaskReport()
             for document in part:
@@ -132,7 +132,7 @@ class CleanAndFilter:
         from datatrove.data import Document as TroveDocument
 
         chunk = chunks(self.work)[rank]
-        report, kept, dropped = TaskReport(), [], []
+        report, remaining, dropped = TaskReport(), [], []
         recurring = recurring_lines(self.work) if self.options.deduplicate.max_documents_per_line else NO_LINES
         for document in read_documents(chunk):
             cleaned, reason = self.process(document, recurring, report)
@@ -142,23 +142,23 @@ class CleanAndFilter:
                 hidden = redact(document.text, self.options.cleaning.mask)
                 dropped.append(DroppedDocument(document.id, document.source, reason, hidden))
             else:
-                kept.append(cleaned)
-        write_documents(self.work / "sifted" / f"{rank:06d}.parquet", kept)
-        digests = b"".join(digest(document.text) for document in kept)
+                remaining.append(cleaned)
+        write_documents(self.work / "sifted" / f"{rank:06d}.parquet", remaining)
+        digests = b"".join(digest(document.text) for document in remaining)
         write_array(self.work / "digests" / f"{rank:06d}.npy", np.frombuffer(digests, np.uint8))
         if self.options.keep_dropped:
             write_dropped(self.dropped / f"sifted-{rank:06d}.parquet", dropped)
         report.write(self.work / "sifted" / f"{rank:06d}.json", read_json(chunk.with_suffix(".json"))["source"])
-        return (TroveDocument(text=document.text, id=document.id) for document in kept)
+        return (TroveDocument(text=document.text, id=document.id) for document in remaining)
 
     def process(self, document: Document, recurring: np.ndarray, report: TaskReport) -> tuple[Document, str | None]:
         """The cleaned document without the `recurring` lines, and the reason to drop it, or None."""
         if document.dropped:
             return document, document.dropped
-        own = remove_recurring(document, recurring, report)
-        if document.text.strip() and not own.text.strip():
+        without_recurring = remove_recurring(document, recurring, report)
+        if document.text.strip() and not without_recurring.text.strip():
             return document, "recurring_lines"
-        document = own
+        document = without_recurring
         # repair before cleaning, which would remove the control characters that mojibake is recognized by
         text, repaired, lost = repair(document.text)
         report.counts.update({"paragraphs_repaired": repaired, "paragraphs_dropped_mojibake": lost})
@@ -177,8 +177,8 @@ class CleanAndFilter:
         clear = remove_contamination(cleaned, evaluation_texts(self.options, self.data_dir), report)
         if cleaned.text and not clear.text:
             return cleaned, "contaminated"
-        kept = replace(clear, text=redact(clear.text, self.options.cleaning.mask, report.counts))
-        return kept, reason_to_drop(kept, self.options.filters)
+        redacted = replace(clear, text=redact(clear.text, self.options.cleaning.mask, report.counts))
+        return redacted, reason_to_drop(redacted, self.options.filters)
 
 
 @dataclass(frozen=True)
@@ -191,17 +191,17 @@ class SelectDuplicates:
 
     def __call__(self, data: Any, rank: int, tasks: int) -> None:
         """Write `copies/CHUNK.json` for every chunk: {row: [reason, chunk, row of the document that is kept]}."""
-        paths = [self.work / "digests" / f"{number:06d}.npy" for number in range(self.chunks)]
+        paths = [self.work / "digests" / f"{chunk:06d}.npy" for chunk in range(self.chunks)]
         digests = [np.load(path).reshape(-1, DIGEST) for path in paths]
         none: list[dict[int, Place]] = [{} for _ in range(self.chunks)]
         exact = exact_copies(digests) if self.options.deduplicate.exact else none
         near = near_copies(self.work / "buckets", self.chunks) if self.options.deduplicate.minhash else none
-        for number in range(self.chunks):
+        for chunk in range(self.chunks):
             # exact copies are near copies too: the more specific reason wins, but the first of a near copy's cluster is
             # what is kept
-            kept = exact[number] | near[number]
-            copies = {str(row): [EXACT if row in exact[number] else NEAR, *place] for row, place in kept.items()}
-            write_json(self.work / "copies" / f"{number:06d}.json", copies)
+            firsts = exact[chunk] | near[chunk]
+            copies = {str(row): [EXACT if row in exact[chunk] else NEAR, *first] for row, first in firsts.items()}
+            write_json(self.work / "copies" / f"{chunk:06d}.json", copies)
 
 
 @dataclass(frozen=True)
@@ -216,18 +216,18 @@ class WriteParts:
         """Write `part-RANK.parquet`, unless no document is left."""
         copies = read_json(self.work / "copies" / f"{rank:06d}.json")
         sifted = self._sifted(rank)
-        report, kept, dropped = TaskReport(), [], []
-        for number, document in enumerate(read_documents(sifted)):
-            if copy := copies.get(str(number)):
-                reason, *place = copy
+        report, remaining, dropped = TaskReport(), [], []
+        for row_index, document in enumerate(read_documents(sifted)):
+            if copy := copies.get(str(row_index)):
+                reason, *first = copy
                 report.counts[f"documents_dropped_{reason}"] += 1
-                dropped.append((document, reason, place))
+                dropped.append((document, reason, first))
             else:
                 report.count("kept", document)
-                kept.append(document)
+                remaining.append(document)
         path = self.out / f"part-{rank:05d}.parquet"
-        if kept:
-            write_documents(path, kept)
+        if remaining:
+            write_documents(path, remaining)
             report.parts[path.name] = sha256(path)  # a part that is changed before the manifest is then noticed
         if self.options.keep_dropped:
             # of this call only: after --redo other documents have the same paths

@@ -40,9 +40,9 @@ NARROW = {code + 0xFEE0: code for code in range(0x21, 0x7F)} | dict.fromkeys(
 """Full-width characters and all kinds of dashes -> ASCII, one for one, so that matches keep their offsets."""
 
 
-def luhn(number: str) -> bool:
+def luhn(card_number: str) -> bool:
     """Whether the check digit of a card number is right (ISO/IEC 7812-1)."""
-    digits = [int(digit) for digit in number if digit.isdigit()][::-1]
+    digits = [int(digit) for digit in card_number if digit.isdigit()][::-1]
     total = sum(digits[::2]) + sum(sum(divmod(2 * digit, 10)) for digit in digits[1::2])
     return total > 0 and total % 10 == 0
 

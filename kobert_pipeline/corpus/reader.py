@@ -171,9 +171,9 @@ def gathered(
             else:
                 yield row
 
-    for number, (value, group) in enumerate(groupby(set_aside(), key=lambda row: row.cells[key])):
+    for index, (value, group) in enumerate(groupby(set_aside(), key=lambda row: row.cells[key])):
         lines = [" ".join((row.cells[column] or "").splitlines()) for row in group for column in columns]
-        yield Document(f"{path.name}#{number}:{value}", path.name, "\n".join(lines), ordered=False)
+        yield Document(f"{path.name}#{index}:{value}", path.name, "\n".join(lines), ordered=False)
         yield from unreadable
         unreadable.clear()
     yield from unreadable

@@ -58,15 +58,15 @@ class SelectLines:
         # of documents with the same text only the first counts
         is_first[np.unique(np.concatenate(documents)[:, 0], return_index=True)[1]] = True
         starts = np.cumsum([0, *map(len, documents)])
-        found = []
+        recurring = []
         for part in range(PASSES):
             hashes = [
                 self.hashes_of(chunk, rows[:, 1], is_first[start : start + len(rows)], part)
                 for chunk, (rows, start) in enumerate(zip(documents, starts, strict=False))
             ]
             distinct, counts = np.unique(np.concatenate(hashes), return_counts=True)
-            found.append(distinct[counts > self.limit])
-        write_array(self.work / "lines" / RECURRING, np.concatenate(found))
+            recurring.append(distinct[counts > self.limit])
+        write_array(self.work / "lines" / RECURRING, np.concatenate(recurring))
 
     def hashes_of(self, chunk: int, lengths: np.ndarray, chosen: np.ndarray, part: int) -> np.ndarray:
         """The hashes of a chunk's `chosen` documents, (D,) bool, with numbers of lines `lengths`, that are in a part of
@@ -98,8 +98,8 @@ def line_hashes(lines: list[str]) -> np.ndarray:
 
 def recurring_lines(work: Path) -> np.ndarray:
     """The sorted hashes that `SelectLines` wrote, (N,) uint64."""
-    found: np.ndarray = np.load(work / "lines" / RECURRING)
-    return found
+    hashes: np.ndarray = np.load(work / "lines" / RECURRING)
+    return hashes
 
 
 def remove_recurring(document: Document, recurring: np.ndarray, report: TaskReport) -> Document:

@@ -78,10 +78,10 @@ def check_sources(options: CorpusOptions, data_dir: Path) -> tuple[list[Finding]
             continue
         samples = [read_sample(reader, path, may_skip) for path in files]
         taken_for += [excerpt.sentence(reader) for _, excerpt in samples if excerpt][:1]
-        found = [finding for finding, _ in samples if finding]
-        if found and len(found) == len(files) and all(finding.skips_all for finding in found):
-            problems.append(Finding(nothing_readable(reader.title(), found[0].sentence)))
-        problems += found
+        file_findings = [finding for finding, _ in samples if finding]
+        if file_findings and len(file_findings) == len(files) and all(finding.skips_all for finding in file_findings):
+            problems.append(Finding(nothing_readable(reader.title(), file_findings[0].sentence)))
+        problems += file_findings
     return list(dict.fromkeys(problems)), taken_for  # a file may be in two sources
 
 

@@ -32,8 +32,8 @@ WORK = "work"
 """Folder of intermediate files; removed at the end, not part of the result."""
 PHASES = ("split", "lines", "recurring", "sift", "buckets", "choose", "finish")
 WORK_FILES = tuple(
-    f"{WORK}/{place}"
-    for place in (
+    f"{WORK}/{pattern}"
+    for pattern in (
         "raw/*.parquet", "raw/*.json", "skipped/*.json", "sifted/*.parquet", "sifted/*.json", "digests/*.npy",
         "lines/*.npy", "signatures/**",
         "buckets/**", "copies/*.json", "finished/*.json",
@@ -114,12 +114,12 @@ def run_phases(options: CorpusOptions, executor: Executor, data_dir: Path, out: 
         [ReadChunks(inputs, options.part_characters, data_dir, work)], files, logs / "split", "reading", "files"
     )
     documents = [read_json(path.with_suffix(".json"))["counts"]["documents_read"] for path in chunks(work)]
-    number = len(documents)
-    if not number:
+    count = len(documents)
+    if not count:
         return
     if limit := options.deduplicate.max_documents_per_line:
         executor.run([CountLines(work)], documents, logs / "lines", "counting lines", "documents")
-        executor.run([SelectLines(limit, work, number)], [number], logs / "recurring", "comparing lines", "chunks")
+        executor.run([SelectLines(limit, work, count)], [count], logs / "recurring", "comparing lines", "chunks")
     minhash = options.deduplicate.minhash
     steps: list[Step] = [CleanAndFilter(options, data_dir, work, out / "dropped")]
     if minhash:
@@ -127,10 +127,10 @@ def run_phases(options: CorpusOptions, executor: Executor, data_dir: Path, out: 
     executor.run(steps, documents, logs / "sift", "cleaning", "documents")
     if minhash:
         buckets = [1] * minhash.buckets
-        executor.run([Buckets(minhash, work, number)], buckets, logs / "buckets", "comparing", "buckets")
+        executor.run([Buckets(minhash, work, count)], buckets, logs / "buckets", "comparing", "buckets")
     # a single task, because whether a document is the first of its copies depends on all chunks
     selected = [sum(documents)]
-    executor.run([SelectDuplicates(options, work, number)], selected, logs / "choose", "deduplicating", "documents")
+    executor.run([SelectDuplicates(options, work, count)], selected, logs / "choose", "deduplicating", "documents")
     executor.run([WriteParts(options, work, out)], documents, logs / "finish", "writing", "documents")
 
 

@@ -40,6 +40,6 @@ def without_tags(text: str, options: CleaningOptions, line_end: str = "\n") -> t
     """A clean text without its HTML tags if the options remove them, clean again, and the number of tags removed."""
     if options.tags == "keep":
         return text, 0
-    found, removed = remove_tags(text, line_end)
+    untagged, removed = remove_tags(text, line_end)
     # without a tag, blanks may be next to each other and the two ends of an entity together
-    return (clean(found, options) if removed else text), removed
+    return (clean(untagged, options) if removed else text), removed

@@ -32,8 +32,8 @@ class Chat(Reader):
         """One per day, its messages as paragraphs. Raises UnreadableInput for a file that is no chat log."""
         is_table = data_suffix(path) == ".csv"
         read = Counter[str]()
-        for number, day in enumerate(days(self._rows(path, read) if is_table else self._log(path, read))):
-            yield Document(f"{path.name}#{number}", path.name, "\n".join(day), characters_in=read.pop(IN, 0))
+        for index, day in enumerate(days(self._rows(path, read) if is_table else self._log(path, read))):
+            yield Document(f"{path.name}#{index}", path.name, "\n".join(day), characters_in=read.pop(IN, 0))
 
     def _log(self, path: Path, read: Counter[str]) -> Iterator[Block]:
         with open_lines(path, self.encoding, self.max_document_bytes) as file:

@@ -30,9 +30,9 @@ class Json(Reader):
 
     def documents(self, path: Path) -> Iterator[Document | UnreadableInput]:
         """One per value that `documents_at` leads to."""
-        for number, document in enumerate(follow(self._content(path), self.documents_at, str(path))):
+        for index, document in enumerate(follow(self._content(path), self.documents_at, str(path))):
             try:
-                yield self._document(path, number, document)
+                yield self._document(path, index, document)
             except UnreadableInput as problem:
                 yield problem
 
@@ -45,17 +45,17 @@ class Json(Reader):
                     refuse_format(path, "".join(read_head(lines)), "json")
             raise
 
-    def _document(self, path: Path, number: int, document: Any) -> Document:
-        place = f"{path}, document {number}"
-        texts = list(follow(document, self.text, place))
+    def _document(self, path: Path, index: int, document: Any) -> Document:
+        location = f"{path}, document {index}"
+        texts = list(follow(document, self.text, location))
         for text in texts:
             if not isinstance(text, str):
                 raise UnreadableInput(
-                    "wrong_type", f"{place}: {self.text} leads to {type(text).__name__}, text was expected"
+                    "wrong_type", f"{location}: {self.text} leads to {type(text).__name__}, text was expected"
                 )
-        identity = f"{path.name}#{number}"
+        identity = f"{path.name}#{index}"
         if self.id:
-            identity = next((str(value) for value in follow(document, self.id, place)), "")
+            identity = next((str(value) for value in follow(document, self.id, location)), "")
         if not self.ordered and len(texts) > 1:  # a line is then a unit of its own, such as a review
             texts = [" ".join(text.splitlines()) for text in texts]
         return Document(identity, path.name, "\n".join(texts), self.ordered, characters_in=count_characters(document))
@@ -69,23 +69,24 @@ def count_characters(value: Any) -> int:
     return sum(map(count_characters, entries))
 
 
-def follow(content: Any, keys: str, place: str) -> Iterator[Any]:
-    """Every value that a path of keys leads to. Raises UnreadableInput, with `place`, for a key that does not exist."""
+def follow(content: Any, keys: str, location: str) -> Iterator[Any]:
+    """Every value that a path of keys leads to. Raises UnreadableInput, with `location`, for a key that does not
+    exist."""
     if not keys:
         yield content
         return
     key, _, rest = keys.partition(".")
     if key == "*" and isinstance(content, (list, dict)):
         for value in content.values() if isinstance(content, dict) else content:
-            yield from follow(value, rest, place)
+            yield from follow(value, rest, location)
     elif isinstance(content, dict) and key in content:
-        yield from follow(content[key], rest, place)
+        yield from follow(content[key], rest, location)
     elif isinstance(content, dict):
         guess = did_you_mean(key, content, "found")
-        raise UnreadableInput("missing_key", f"{place}: there is no key '{key}'{guess}")
+        raise UnreadableInput("missing_key", f"{location}: there is no key '{key}'{guess}")
     else:
         raise UnreadableInput(
             "wrong_type",
-            f"{place}: '{key}' was looked for in {type(content).__name__}; * goes through a list, a key through an "
+            f"{location}: '{key}' was looked for in {type(content).__name__}; * goes through a list, a key through an "
             "object",
         )

@@ -26,16 +26,16 @@ class Modu(Reader):
         content = read_json_file(path, self.encoding, lossy=True)
         if not isinstance(content, dict) or not isinstance(content.get("document"), list):
             raise self._other_form(f"{path}", "document")
-        for number, document in enumerate(content["document"], 1):
+        for position, document in enumerate(content["document"], 1):
             try:
                 yield Document(str(document["id"]), path.name, "\n".join(self._lines(document)))
             except (KeyError, TypeError, AttributeError) as error:
-                yield self._other_form(f"{path}, document {number},", error)
+                yield self._other_form(f"{path}, document {position},", error)
 
-    def _other_form(self, place: str, trouble: object) -> UnreadableInput:
+    def _other_form(self, location: str, trouble: object) -> UnreadableInput:
         form = f"document > id and {' or '.join(LINES)} > {self.form}"
         return UnreadableInput(
-            "other_form", f"{place} is not in the form of the Modu corpora ({form}; trouble with {trouble})"
+            "other_form", f"{location} is not in the form of the Modu corpora ({form}; trouble with {trouble})"
         )
 
     def _lines(self, document: dict[str, Any]) -> list[str]:

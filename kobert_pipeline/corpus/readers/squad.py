@@ -17,8 +17,8 @@ class Squad(Reader):
 
     def documents(self, path: Path) -> Iterator[Document | UnreadableInput]:
         """One per context."""
-        for number, paragraph in enumerate(paragraphs(path)):
+        for index, paragraph in enumerate(paragraphs(path)):
             if isinstance(paragraph, UnreadableInput):
                 yield paragraph
             else:
-                yield Document(f"{path.name}#{number}", path.name, paragraph["context"])
+                yield Document(f"{path.name}#{index}", path.name, paragraph["context"])

@@ -34,7 +34,7 @@ class Text(Reader):
         """One per block of lines. Raises UnreadableInput for a file that has only blank lines, or that another reader
         should read (subtitles, a chat log, HTML, CSV, ...)."""
         block: list[str] = []
-        number = size = 0
+        index = size = 0
         refuse_data_file(path)
         # + 2: a line end (\r\n) is read with the line, but is not part of the document
         with open_lines(path, self.encoding, self.max_document_bytes + 2) as file:
@@ -50,18 +50,18 @@ class Text(Reader):
                     block.append(line.rstrip("\r\n"))
                 ends = self.documents_by == "line" or (self.documents_by == "blank_line" and not line.strip())
                 if block and ends:
-                    yield self._document(path, number, block)
-                    block, number, size = [], number + 1, 0
+                    yield self._document(path, index, block)
+                    block, index, size = [], index + 1, 0
                 elif not block:
                     size = 0
         if block:
-            yield self._document(path, number, block)
-        elif not number:
+            yield self._document(path, index, block)
+        elif not index:
             raise only_blank_lines(path)
 
-    def _document(self, path: Path, number: int, block: list[str]) -> Document:
+    def _document(self, path: Path, index: int, block: list[str]) -> Document:
         dropped = TOO_LONG if isinstance(block[0], TooLong) else ""
-        return Document(f"{path.name}#{number}", path.name, "" if dropped else "\n".join(block), self.ordered, dropped)
+        return Document(f"{path.name}#{index}", path.name, "" if dropped else "\n".join(block), self.ordered, dropped)
 
 
 def refuse_data_file(path: Path) -> None:

@@ -136,13 +136,13 @@ def pages(path: Path, limit: int = LONGEST_LINE) -> Iterator[Page]:
 
 def without_comments(markup: str) -> str:
     """The markup without comments. As in MediaWiki, a comment that is never closed extends to the end of the page."""
-    kept, end = [], 0
+    parts, end = [], 0
     while (start := markup.find("<!--", end)) >= 0:
-        kept.append(markup[end:start])
+        parts.append(markup[end:start])
         end = markup.find("-->", start) + len("-->")
         if end < len("-->"):
-            return "".join(kept)
-    return "".join([*kept, markup[end:]])
+            return "".join(parts)
+    return "".join([*parts, markup[end:]])
 
 
 def parsing_cost(markup: str) -> int:
@@ -231,5 +231,5 @@ def _for_link(node: Any) -> list[Any] | None:
 def _template_text(template: Any) -> str | None:
     """The parameter that a template displays, None for templates that are not known to display one."""
     name = str(template.name).strip().lower()
-    number = "1" if name.startswith("lang-") else SHOWN.get(name)
-    return str(template.get(number).value) if number and template.has(number) else None
+    parameter = "1" if name.startswith("lang-") else SHOWN.get(name)
+    return str(template.get(parameter).value) if parameter and template.has(parameter) else None
