@@ -123,13 +123,13 @@ def korean_questions(content: bytes) -> bytes:
     """A file of TyDi QA in SQuAD form with its Korean questions alone; a question's id begins with its language."""
     articles = []
     for article in json.loads(content)["data"]:
-        kept = [
+        korean_paragraphs = [
             paragraph | {"qas": questions}
             for paragraph in article["paragraphs"]
             if (questions := [qa for qa in paragraph["qas"] if qa["id"].startswith("korean-")])
         ]
-        if kept:
-            articles.append(article | {"paragraphs": kept})
+        if korean_paragraphs:
+            articles.append(article | {"paragraphs": korean_paragraphs})
     return json.dumps({"data": articles}, ensure_ascii=False, sort_keys=True).encode()
 
 

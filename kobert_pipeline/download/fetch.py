@@ -55,8 +55,8 @@ class Expected:
         if self.size is not None and size != self.size:
             return f"it has {size:,} bytes, {self.size:,} were expected"
         for kind, wanted, compute in (("SHA-256", self.sha256, sha256), ("git SHA-1", self.git_sha1, git_sha1)):
-            if wanted and (found := compute(path)) != wanted:
-                return f"its {kind} is {found}, {wanted} was expected"
+            if wanted and (actual := compute(path)) != wanted:
+                return f"its {kind} is {actual}, {wanted} was expected"
         return None
 
 

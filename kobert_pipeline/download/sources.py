@@ -153,12 +153,12 @@ def missing_file(path: Path, data_dir: Path) -> str:
 
 def all_files(finders: Iterable[Callable[[Path], list[Path]]], data_dir: Path) -> list[Path]:
     """The files of all `finders`. Raises one MissingFiles for all that they miss."""
-    found, missing = list[Path](), list[Path]()
+    files, missing = list[Path](), list[Path]()
     for find in finders:
         try:
-            found += find(data_dir)
+            files += find(data_dir)
         except MissingFiles as problem:
             missing += problem.paths
     if missing:
         raise MissingFiles(dict.fromkeys(missing), data_dir)
-    return found
+    return files
