@@ -20,11 +20,11 @@ class EditedText:
         """From a pair per original character: what it became, and what is inserted after it."""
         text, starts, ends = [], [], []
         length = 0
-        for kept, inserted in parts:
+        for replacement, inserted in parts:
             starts.append(length)
-            ends.append(length + len(kept))
-            text.append(kept + inserted)
-            length += len(kept) + len(inserted)
+            ends.append(length + len(replacement))
+            text.append(replacement + inserted)
+            length += len(replacement) + len(inserted)
         return cls("".join(text), starts, ends)
 
     @classmethod

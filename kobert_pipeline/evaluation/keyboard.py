@@ -25,8 +25,8 @@ def is_syllable(character: str) -> bool:
 
 def decompose(syllable: str) -> tuple[int, int, int]:
     """The indices of lead, vowel and final consonant (0: none) of a syllable."""
-    number = ord(syllable) - ord(FIRST)
-    return number // (len(VOWELS) * len(FINALS)), number // len(FINALS) % len(VOWELS), number % len(FINALS)
+    offset = ord(syllable) - ord(FIRST)
+    return offset // (len(VOWELS) * len(FINALS)), offset // len(FINALS) % len(VOWELS), offset % len(FINALS)
 
 
 def compose(lead: int, vowel: int, final: int) -> str:

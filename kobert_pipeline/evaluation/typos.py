@@ -92,9 +92,9 @@ def _type_again(run: str, slip: Slip, rate: float, rng: Random) -> tuple[str, li
 
 def _hit_keys(keys: str, slip: Slip, rate: float, rng: Random) -> str:
     # the same numbers are drawn whatever the rate, so that a higher rate contains the slips of a lower one
-    # `own`, because a slip may draw several numbers, which must not shift those of the next syllables
-    chance, own = rng.random(), Random(rng.getrandbits(32))
-    return slip(keys, own) if chance < rate else keys
+    # `slip_rng`, because a slip may draw several numbers, which must not shift the draws of the next syllables
+    chance, slip_rng = rng.random(), Random(rng.getrandbits(32))
+    return slip(keys, slip_rng) if chance < rate else keys
 
 
 def mistake_finals(text: str, rate: float, rng: Random) -> EditedText:
