@@ -108,15 +108,15 @@ def spans(tags: Iterable[Tag]) -> list[tuple[int, int, str]]:
     result: list[tuple[int, int, str]] = []
     previous: str | None = None
     # B-X I-X I-X O B-X -> (0, 3, X), (4, 5, X)
-    for number, (begins, kind) in enumerate(tags):
+    for index, (begins, kind) in enumerate(tags):
         if kind == "":
             if previous is None:
                 raise UserError("a tag I without a type follows no entity; write B-X")
             kind = previous
         if kind is not None and (begins or kind != previous):
-            result.append((number, number + 1, kind))
+            result.append((index, index + 1, kind))
         elif kind is not None:
-            result[-1] = (result[-1][0], number + 1, kind)
+            result[-1] = (result[-1][0], index + 1, kind)
         previous = kind
     return result
 

@@ -100,7 +100,7 @@ def is_heading(row: Row) -> bool:
 
 
 def detect_form(blocks: list[list[Row]]) -> str:
-    """The form of a file, a key of `EXPECTED`; that of KMOU is CoNLL's with blanks."""
+    """The form of a file, a key of `EXPECTED`. KMOU's form is CoNLL's with blanks."""
     rows = [row for block in blocks for row in block if not is_heading(row)]
     if any(is_sentence(row) for row in rows):
         return "sentences"
@@ -112,7 +112,7 @@ def detect_form(blocks: list[list[Row]]) -> str:
         case ["1", _, tag] if tag == "-" or SUFFIXED.fullmatch(tag):
             return "naver"
     # most of the lines, since tokens of CoNLL may be numbers too
-    numbered = [is_numbered(row, number) for block in blocks for number, row in enumerate(block)]
+    numbered = [is_numbered(row, index) for block in blocks for index, row in enumerate(block)]
     return "naver" if 2 * sum(numbered) > len(numbered) else "conll"
 
 

@@ -274,7 +274,7 @@ def by_characters(text: str, start: int, end: int) -> tuple[int, int]:
 def by_utf16(text: str, start: int, end: int) -> tuple[int, int]:
     """Characters of a start and end in UTF-16 code units, which JavaScript (Label Studio) counts."""
     units = text.encode("utf-16-le", "surrogatepass")
-    before, until = (len(units[: 2 * place].decode("utf-16-le", "replace")) for place in (start, end))
+    before, until = (len(units[: 2 * position].decode("utf-16-le", "replace")) for position in (start, end))
     return before, until
 
 
@@ -292,42 +292,42 @@ def _fits_text(row: Row | UnreadableInput, count: Count) -> bool:
     if isinstance(row, UnreadableInput):
         return True
     text = row.cells["text"]
-    return all(_at(text, count(text, *place), inside) for *place, _, inside in row.cells["entities"])
+    return all(_at(text, count(text, *span), inside) for *span, _, inside in row.cells["entities"])
 
 
-def _at(text: str, place: tuple[int, int], inside: str | None) -> bool:
-    return inside is None or text[slice(*place)].strip() == inside.strip()
+def _at(text: str, span: tuple[int, int], inside: str | None) -> bool:
+    return inside is None or text[slice(*span)].strip() == inside.strip()
 
 
 def _counted(count: Count, row: Row) -> Row:
     """A row with its entities in characters. Raises UserError for one whose text is not there."""
     text, entities = row.cells["text"], list[Entity]()
     for start, end, kind, inside in row.cells["entities"]:
-        place = count(text, start, end)
-        if not _at(text, place, inside):
+        span = count(text, start, end)
+        if not _at(text, span, inside):
             raise UserError(
                 f"an entity is {inside!r:.40}, but from {start} to {end} the text has {text[start:end]!r:.40}"
             )
-        entities.append((*place, kind))
+        entities.append((*span, kind))
     return Row(row.cells | {"entities": entities}, row.location, row.index)
 
 
 def parse_tag_name(tag: Any, names: Sequence[str]) -> str:
     """The name of a tag, which may be its number among the names. Raises UserError for anything else."""
-    number = whole_number(tag)
-    if number is not None and 0 <= number < len(names):
-        return names[number]
+    index = whole_number(tag)
+    if index is not None and 0 <= index < len(names):
+        return names[index]
     return require_string(tag, "a tag (for tags that are numbers, list their names in the option tag_names)")
 
 
 def is_klue(rows: list[Any]) -> bool:
     """Whether the tags of all rows are numbers of KLUE's tags: most are O, and every I follows a B or I of its type,
     which by chance the numbers of other tags hardly do."""
-    numbers = [[whole_number(tag) for tag in row] for row in rows if isinstance(row, list)]
-    counts = Counter(number for row in numbers for number in row)
-    if not counts or not all(number in range(len(KLUE_TAGS)) for number in counts):
+    indices = [[whole_number(tag) for tag in row] for row in rows if isinstance(row, list)]
+    counts = Counter(index for row in indices for index in row)
+    if not counts or not all(index in range(len(KLUE_TAGS)) for index in counts):
         return False
-    tags = [[parse_tag(KLUE_TAGS[number]) for number in row if number is not None] for row in numbers]
+    tags = [[parse_tag(KLUE_TAGS[index]) for index in row if index is not None] for row in indices]
     continued = all(
         begins or kind is None or before[1] == kind
         for row in tags

@@ -17,9 +17,9 @@ def featurize_in_parts(
     examples: list[Example],
     tokenizer: Any,
     max_length: int,
-    done: Callable[[int], None] = lambda number: None,
+    done: Callable[[int], None] = lambda count: None,
 ) -> dict[str, np.ndarray]:
-    """The arrays that `task.featurize` makes of all examples, of which there must be one. `done` is called with the
+    """The arrays that `task.featurize` makes of all examples; at least one is needed. `done` is called with the
     number of examples so far. Raises UserError where they do not fit together."""
     task.refuse_inconsistent(examples)  # all of them: those of one part may fit together
     parts, sizes = [], list[int]()

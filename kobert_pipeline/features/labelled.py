@@ -90,17 +90,17 @@ class LabelledTask(SequenceTask):
         def index(value: Any) -> int:
             text = read_label(value) or ""
             key = text if text in by_value else label_value(text, truth)
-            found = by_value.get(key, without_case.get(key.casefold()))
-            if found is None:
+            label_index = by_value.get(key, without_case.get(key.casefold()))
+            if label_index is None:
                 names = [
                     name if name == self.labels[i] else f"{name} ({self.labels[i]})" for name, i in allowed.items()
                 ]
                 hint = f"allowed are {', '.join(names[:20])}{self.allowed_hint()}"
                 raise UserError(f"the label is {value!r:.60}; {hint}")
-            number = label_value(text, truth)
-            if number.isdecimal() and label_value(self.labels[found], truth) != number:
+            normalized = label_value(text, truth)
+            if normalized.isdecimal() and label_value(self.labels[label_index], truth) != normalized:
                 self.note_numbers()
-            return found
+            return label_index
 
         return index
 
@@ -167,7 +167,7 @@ class FoundLabelsTask(LabelledTask):
 
     def note_numbers(self) -> None:
         """Note that numbers of a file are taken for the outputs of the model."""
-        listed = ", ".join(f"{number} is {label}" for number, label in enumerate(self.labels or []))
+        listed = ", ".join(f"{output} is {label}" for output, label in enumerate(self.labels or []))
         self.note(f"numbers in the file are taken for the outputs of the checkpoint: {listed:.200}")
 
     def fit_labels(self, train: list[Path]) -> Self:

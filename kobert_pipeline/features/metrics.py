@@ -84,13 +84,13 @@ def classification_report(predictions: list[int], labels: list[int], names: list
     return {"classes": [_class_row(*row) for row in counts], "confusion_matrix": matrix.tolist()}
 
 
-def _class_row(name: str, both: int, given: int, right: int) -> dict[str, Any]:
-    """A class that was predicted `given` times, is right `right` times, and is both `both` times."""
+def _class_row(name: str, both: int, predicted: int, right: int) -> dict[str, Any]:
+    """A class that was predicted `predicted` times, is right `right` times, and is both `both` times."""
     return {
         "label": name,
-        "precision": round(100.0 * both / given, 4) if given else 0.0,
+        "precision": round(100.0 * both / predicted, 4) if predicted else 0.0,
         "recall": round(100.0 * both / right, 4) if right else 0.0,
-        "f1": round(_f1(given, right, both), 4),
+        "f1": round(_f1(predicted, right, both), 4),
         "support": right,
     }
 
@@ -100,18 +100,18 @@ def multilabel_scores(predictions: list[list[int]], labels: list[list[int]], cla
     the share of examples with exactly the right labels, in percent. Both sides are lists of label indices."""
     from sklearn.metrics import accuracy_score, f1_score
 
-    given, right = (indicators(side, classes) for side in (predictions, labels))
+    predicted, right = (indicators(side, classes) for side in (predictions, labels))
     return {
-        "micro_f1": 100.0 * float(f1_score(right, given, average="micro", zero_division=0)),
-        "macro_f1": 100.0 * float(f1_score(right, given, average="macro", zero_division=0)),
-        "subset_accuracy": 100.0 * float(accuracy_score(right, given)),
+        "micro_f1": 100.0 * float(f1_score(right, predicted, average="micro", zero_division=0)),
+        "macro_f1": 100.0 * float(f1_score(right, predicted, average="macro", zero_division=0)),
+        "subset_accuracy": 100.0 * float(accuracy_score(right, predicted)),
     }
 
 
 def multilabel_report(predictions: list[list[int]], labels: list[list[int]], names: list[str]) -> dict[str, Any]:
     """`classes` as in `classification_report`; several labels for an example have no confusion matrix."""
-    given, right = (indicators(side, len(names)) for side in (predictions, labels))
-    counts = zip(names, *((side.sum(0).tolist()) for side in (given * right, given, right)), strict=True)
+    predicted, right = (indicators(side, len(names)) for side in (predictions, labels))
+    counts = zip(names, *((side.sum(0).tolist()) for side in (predicted * right, predicted, right)), strict=True)
     return {"classes": [_class_row(*row) for row in counts]}
 
 
@@ -230,11 +230,11 @@ def entity_scores(predictions: list[list[Any]], entities: list[list[Any]]) -> di
     (KLUE's entity F1), in percent. As in `conlleval` an entity is right if start, end and type are; 0.0 where none
     is."""
     counts = entity_counts(predictions, entities)
-    given, right, both = (of_type.total() for of_type in counts)
+    predicted, right, both = (of_type.total() for of_type in counts)
     f1_by_type = [_f1(*(of_type[kind] for of_type in counts)) for kind in counts[0] | counts[1]]
     return {
-        "entity_f1": _f1(given, right, both),
-        "entity_precision": 100.0 * both / given if given else 0.0,
+        "entity_f1": _f1(predicted, right, both),
+        "entity_precision": 100.0 * both / predicted if predicted else 0.0,
         "entity_recall": 100.0 * both / right if right else 0.0,
         "entity_macro_f1": mean(f1_by_type) if f1_by_type else 0.0,
     }
@@ -242,39 +242,39 @@ def entity_scores(predictions: list[list[Any]], entities: list[list[Any]]) -> di
 
 def entity_counts(predictions: list[list[Any]], entities: list[list[Any]]) -> list[Counter[str]]:
     """By type the number of entities that were predicted, that are right, and that are both."""
-    given, right = (
+    predicted, right = (
         {(text, *entity) for text, listed in enumerate(side) for entity in listed} for side in (predictions, entities)
     )
-    return [Counter(kind for *_, kind in side) for side in (given, right, given & right)]
+    return [Counter(kind for *_, kind in side) for side in (predicted, right, predicted & right)]
 
 
-def _f1(given: int, right: int, both: int) -> float:
-    """F1 in percent of a class that was predicted `given` times, is right `right` times, and is both `both` times; 0.0
-    where it does not occur."""
-    return 100.0 * 2 * both / (given + right) if given + right else 0.0
+def _f1(predicted: int, right: int, both: int) -> float:
+    """F1 in percent of a class that was predicted `predicted` times, is right `right` times, and is both `both` times;
+    0.0 where it does not occur."""
+    return 100.0 * 2 * both / (predicted + right) if predicted + right else 0.0
 
 
 def entity_report(predictions: list[list[Any]], entities: list[list[Any]], kinds: list[str]) -> dict[str, Any]:
     """`classes`: precision, recall and F1 in percent and the support (number of entities) of each type. An entity is
     right as in `entity_scores`. There is no confusion matrix: a wrong entity need not overlap with a right one."""
-    given, right, both = entity_counts(predictions, entities)
-    return {"classes": [_class_row(kind, both[kind], given[kind], right[kind]) for kind in kinds]}
+    predicted, right, both = entity_counts(predictions, entities)
+    return {"classes": [_class_row(kind, both[kind], predicted[kind], right[kind]) for kind in kinds]}
 
 
 def character_scores(predictions: list[list[Any]], entities: list[list[Any]], texts: list[str]) -> dict[str, float]:
     """KLUE's character-level macro F1 of named entities: the mean F1 of all tags that occur, over the characters of all
     texts without white space, in percent. Of the B and I tags, as the paper describes it (Park et al. 2021; 0.0 where
     none occurs), and with O among the tags, as KLUE's program computes it and its table has it."""
-    given, right, both = Counter[str](), Counter[str](), Counter[str]()
+    predicted_counts, right, both = Counter[str](), Counter[str](), Counter[str]()
     for text, *sides in zip(texts, predictions, entities, strict=True):
         predicted, expected = (character_tags(text, side) for side in sides)
-        given.update(predicted.values())
+        predicted_counts.update(predicted.values())
         right.update(expected.values())
-        both.update(tag for place, tag in predicted.items() if expected.get(place) == tag)
-        letters = {place for place, character in enumerate(text) if not character.isspace()}
-        for counts, tagged in ((given, {*predicted}), (right, {*expected}), (both, {*predicted, *expected})):
+        both.update(tag for index, tag in predicted.items() if expected.get(index) == tag)
+        letters = {index for index, character in enumerate(text) if not character.isspace()}
+        for counts, tagged in ((predicted_counts, {*predicted}), (right, {*expected}), (both, {*predicted, *expected})):
             counts["O"] += len(letters - tagged)
-    f1_by_tag = {tag: _f1(given[tag], right[tag], both[tag]) for tag in given | right}
+    f1_by_tag = {tag: _f1(predicted_counts[tag], right[tag], both[tag]) for tag in predicted_counts | right}
     inside = [score for tag, score in f1_by_tag.items() if tag != "O"]
     return {
         "character_macro_f1": mean(inside) if inside else 0.0,
@@ -285,10 +285,10 @@ def character_scores(predictions: list[list[Any]], entities: list[list[Any]], te
 def character_tags(text: str, entities: list[Any]) -> dict[int, str]:
     """The BIO tag of each character inside entities [start, end, type], by its index, without white space."""
     return {
-        place: f"{'B' if place == start else 'I'}-{kind}"
+        index: f"{'B' if index == start else 'I'}-{kind}"
         for start, end, kind in entities
-        for place in range(start, end)
-        if not text[place].isspace()
+        for index in range(start, end)
+        if not text[index].isspace()
     }
 
 

@@ -39,4 +39,4 @@ class Predicted:
         """For a task with answer spans: {number of the example: (start, end)}, in characters of the context; examples
         without an answer are left out. {} for other tasks."""
         answers = self.task.answer_spans(self.logits, self.features) if isinstance(self.task, SpanTask) else {}
-        return {number: (start, end) for number, (_, start, end) in answers.items()}
+        return {index: (start, end) for index, (_, start, end) in answers.items()}

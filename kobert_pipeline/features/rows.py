@@ -27,8 +27,8 @@ Logits = dict[str, list[np.ndarray]]
 
 def pad_id_of(model: Any) -> int:
     """The token that pads a model's inputs; 0 where its config does not say, since padding is masked anyway."""
-    found = getattr(model.config, "pad_token_id", None)
-    return found if isinstance(found, int) else PAD_ID
+    pad_id = getattr(model.config, "pad_token_id", None)
+    return pad_id if isinstance(pad_id, int) else PAD_ID
 
 
 def by_length(features: Features, batch_size: int, max_padding: float = inf) -> list[np.ndarray]:

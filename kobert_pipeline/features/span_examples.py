@@ -155,7 +155,7 @@ def _parse_start(start: Any) -> Any:
     later."""
     if isinstance(start, str) and re.fullmatch(r"[0-9]{1,18}(\.0+)?", start.strip()):
         return int(start.partition(".")[0])
-    return start if (number := whole_number(start)) is None else number
+    return start if (whole := whole_number(start)) is None else whole
 
 
 def refuse_wrong_answer(text: Any, start: Any, context: str) -> None:
@@ -167,8 +167,8 @@ def refuse_wrong_answer(text: Any, start: Any, context: str) -> None:
             f"answer_start is {start!r:.60}; the character, counted from 0, where the answer {text!r} begins was "
             "expected"
         )
-    if (found := context[start : start + len(text)]) != text:
-        raise UserError(f"answer_start is {start}, where the context has {found!r}, not the answer {text!r}")
+    if (excerpt := context[start : start + len(text)]) != text:
+        raise UserError(f"answer_start is {start}, where the context has {excerpt!r}, not the answer {text!r}")
 
 
 def with_distinct_ids(make: Callable[[Row], Example]) -> Callable[[Row], Example]:

@@ -40,22 +40,22 @@ def run(
     of_files = {name: len(examples) for name, examples in splits.items()}
     if corpus:
         splits = add_from_corpus(options, splits, corpus)
-        made = {name: len(examples) - of_files[name] for name, examples in splits.items()}
-        counts |= {"train_examples_synthetic": made["train"], "synthetic_made": sum(made.values())}
-        if made["dev"]:
-            counts["dev_examples_synthetic"] = made["dev"]
+        synthetic = {name: len(examples) - of_files[name] for name, examples in splits.items()}
+        counts |= {"train_examples_synthetic": synthetic["train"], "synthetic_made": sum(synthetic.values())}
+        if synthetic["dev"]:
+            counts["dev_examples_synthetic"] = synthetic["dev"]
     folders = dict.fromkeys((tokenizer, own_tokenizer(tokenizer, options.plain_share)))
     tokenizers = [add_tokens(load_tokenizer(folder), options.task.added_tokens) for folder in folders]
-    loaded, own = tokenizers[0], tokenizers[-1]
+    loaded, published = tokenizers[0], tokenizers[-1]
     for name, examples in splits.items():
-        parts = [(examples, own)]
+        parts = [(examples, published)]
         if name == "train" and options.plain_share:
             analyzed, others = split_by_group(examples, PLAIN, options.plain_share)
-            parts = [(analyzed, loaded), (others, own)]
+            parts = [(analyzed, loaded), (others, published)]
             counts["train_examples_plain"] = len(others)
         features = featurize(options, parts, name)
         features.save(out / name)
-        counts |= {f"{name}_{key}": value for key, value in counts_of(options, features, own, name).items()}
+        counts |= {f"{name}_{key}": value for key, value in counts_of(options, features, published, name).items()}
     settings: dict[str, Any] = {"plain_share": options.plain_share} if options.plain_share else {}
     settings |= {"vocab_size": len(loaded)} if options.task.added_tokens else {}
     write_json(out / "task.json", {"task": options.task.dump(), "max_length": options.max_length, **settings})
@@ -118,8 +118,8 @@ def featurize(options: FeaturesOptions, parts: Parts, split: str) -> Features:
     arrays, sizes, all_examples = [], list[int](), [example for examples, _ in parts for example in examples]
     task = options.task.in_training() if split == "train" else options.task
 
-    def encoded(number: int) -> None:
-        report(f"encoding {split}", sum(sizes) + number, len(all_examples), "examples")
+    def encoded(count: int) -> None:
+        report(f"encoding {split}", sum(sizes) + count, len(all_examples), "examples")
 
     encoded(0)
     for examples, tokenizer in (part for part in parts if part[0]):  # a small share may take no example

@@ -330,12 +330,12 @@ def token_labels(offsets: np.ndarray, entities: list[Any], kinds: list[str]) -> 
     """Label numbers of tokens by their offsets, (L, 2) -> (L,): 0 is O, 2k + 1 is B and 2k + 2 is I of the k-th type. A
     token belongs to the entity with the largest overlap, the first of equals."""
     labels, largest, entity_of = (np.full(len(offsets), value) for value in (0, 0, -1))
-    for number, (start, end, _) in enumerate(entities):
+    for index, (start, end, _) in enumerate(entities):
         overlap = np.minimum(offsets[:, 1], end) - np.maximum(offsets[:, 0], start)
-        entity_of[overlap > largest] = number
+        entity_of[overlap > largest] = index
         largest = np.maximum(largest, overlap)
-    for number, (_, _, kind) in enumerate(entities):
-        tokens = np.flatnonzero(entity_of == number)
+    for index, (_, _, kind) in enumerate(entities):
+        tokens = np.flatnonzero(entity_of == index)
         labels[tokens] = 2 * kinds.index(kind) + 2
         labels[tokens[:1]] -= 1  # the first I becomes B
     return labels

@@ -145,16 +145,16 @@ class Task(Plugin):
         return task
 
     def with_model_labels(self, labels: list[str]) -> Self:
-        """The task with the labels of a model, in the order of its outputs, where its options do not give them. Labels
-        are equal without case, and LABEL_1 is the second one. Raises UserError where these are others."""
+        """The task with the labels of a model, in the order of its outputs, unless the task's options give them. Labels
+        are compared without case, and LABEL_1 is the second one. Raises UserError where the labels differ."""
         expected = list(self.config().get("id2label", {}).values())  # heads that score spans or choices have no labels
         if expected == labels or len(expected) == len(labels) == 1 or not expected:
             return self
         indices = {label.casefold(): index for index, label in enumerate(expected)}
-        numbers = [UNNAMED.fullmatch(label) for label in labels]
+        matches = [UNNAMED.fullmatch(label) for label in labels]
         outputs = [
-            int(number[1]) if number else indices.get(label.casefold(), -1)
-            for number, label in zip(numbers, labels, strict=True)
+            int(match[1]) if match else indices.get(label.casefold(), -1)
+            for match, label in zip(matches, labels, strict=True)
         ]
         if sorted(outputs) != list(range(len(expected))):
             names = ",".join(f"{label}={index}" for index, label in enumerate(expected))
@@ -163,7 +163,7 @@ class Task(Plugin):
                 f"the checkpoint's labels are {', '.join(labels[:9])}, those of the task {self.name} are "
                 f"{', '.join(expected)}; {way}choose another --task"
             )
-        if any(numbers):
+        if any(matches):
             pairs = ", ".join(f"{label} for {expected[output]}" for label, output in zip(labels, outputs, strict=True))
             self.note(f"the checkpoint's labels are taken by their numbers, {pairs:.200}")
         return self.with_outputs(outputs)
@@ -195,8 +195,8 @@ class Task(Plugin):
     def allowed_hint(self) -> str:
         """Added to the error about a label that is not allowed: where the allowed labels come from, if not from the
         task or an option."""
-        found = ", those of the training files unless the option labels of the task lists all"
-        return found if self._labels_found else ""
+        hint = ", those of the training files unless the option labels of the task lists all"
+        return hint if self._labels_found else ""
 
     def refuse_inconsistent(self, examples: list[Example]) -> None:
         """Raise UserError where the examples of a split, which may come from several files, do not fit together."""
@@ -327,9 +327,9 @@ def refuse_rejected(cells: dict[str, Any]) -> None:
         raise UserError(f"its answer is {answer!r}, so what Prodigy suggested for it is wrong; delete the row")
 
 
-def refuse_empty(split: str, paths: list[Path], number: int) -> None:
+def refuse_empty(split: str, paths: list[Path], count: int) -> None:
     """Raise UserError where the files of a split have no example, such as files with only a header."""
-    if not number:
+    if not count:
         what = ", ".join(map(str, paths))
         raise UserError(
             f"features: the {split} split is empty: {what} holds no examples (no question, or no row below a header); "

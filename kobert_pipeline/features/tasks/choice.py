@@ -57,8 +57,8 @@ class Choice(LabelledTask):
 
     @field_validator("choices", mode="before")
     @classmethod
-    def _listed(cls, given: Any) -> Any:
-        return [given] if isinstance(given, str) else given
+    def _listed(cls, value: Any) -> Any:
+        return [value] if isinstance(value, str) else value
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -87,9 +87,9 @@ class Choice(LabelledTask):
     ) -> list[dict[str, Any]]:
         """The best candidate, its `number` from 0, and the probability of each candidate."""
         return [
-            {"text": example["text"], "choice": example["choices"][number], "number": number}
+            {"text": example["text"], "choice": example["choices"][index], "number": index}
             | {"scores": probabilities(row)}
-            for example, number, row in zip(features.examples, predictions, logits["logits"], strict=True)
+            for example, index, row in zip(features.examples, predictions, logits["logits"], strict=True)
         ]
 
     def config(self) -> dict[str, Any]:
@@ -168,7 +168,7 @@ def _example(row: Row, columns: dict[str, str], candidates: list[str]) -> Exampl
     choices = [text_of(choice) for choice in choices]
     values |= {name: text_of(values[name]) for name in ("text", "lead") if name in values}
     texts = {columns[name]: values[name] for name in ("text", "lead") if name in values}
-    texts |= {f"{number}. candidate": text for number, text in enumerate(choices, 1)}
+    texts |= {f"{position}. candidate": text for position, text in enumerate(choices, 1)}
     for name, text in texts.items():
         if not isinstance(text, str):
             raise UserError(f"'{name}' holds {type(text).__name__}, text was expected")

@@ -174,17 +174,17 @@ def ranks(queries: np.ndarray, candidates: np.ndarray, texts: list[str], pairs: 
     `texts` and `pairs` are the texts of queries and candidates. A candidate with the text of the right one is right
     too, and one with the text of the query does not count. Others with the same score as the right one are better.
     """
-    numbers = {text: number for number, text in enumerate(dict.fromkeys([*texts, *pairs]))}
-    own, pair = (np.array([numbers[text] for text in side]) for side in (texts, pairs))
-    found: list[int] = []
+    indices = {text: index for index, text in enumerate(dict.fromkeys([*texts, *pairs]))}
+    query, pair = (np.array([indices[text] for text in side]) for side in (texts, pairs))
+    query_ranks: list[int] = []
     for start in range(0, len(queries), QUERIES_AT_ONCE):
         some = slice(start, start + QUERIES_AT_ONCE)
         scores = queries[some] @ candidates.T  # (Q, n)
         # row i of this block is query number start + i; the candidate that belongs to it is column start + i
         of_right = np.diagonal(scores, start)[:, None]
-        wrong = (pair != pair[some, None]) & (pair != own[some, None])
-        found += (1 + ((scores >= of_right) & wrong).sum(1)).tolist()
-    return found
+        wrong = (pair != pair[some, None]) & (pair != query[some, None])
+        query_ranks += (1 + ((scores >= of_right) & wrong).sum(1)).tolist()
+    return query_ranks
 
 
 def _example(row: Row, columns: dict[str, str]) -> Example:

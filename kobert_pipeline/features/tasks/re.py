@@ -94,8 +94,8 @@ class Re(FoundLabelsTask):
     def card_sample(self) -> dict[str, Any]:
         """A made-up sentence with the first types as markers."""
         kinds = self.types or [""]
-        person, place = (kind if kind in kinds else kinds[0] for kind in ("PER", "LOC"))
-        return {"text": mark("민수는 부산에서 태어났다.", Span(0, 2, person), Span(4, 6, place))}
+        person, location = (kind if kind in kinds else kinds[0] for kind in ("PER", "LOC"))
+        return {"text": mark("민수는 부산에서 태어났다.", Span(0, 2, person), Span(4, 6, location))}
 
     def fit_labels(self, train: list[Path]) -> Self:
         """The task with labels and types of the training files, unless they were given."""
@@ -134,8 +134,8 @@ class Re(FoundLabelsTask):
         columns it must have them. Raises UserError for an entity that is not where the row says."""
         if not ROLES.keys() & columns.keys():
             return self.checked(text)
-        if found := MARKER.search(text):
-            raise UserError(f"the text has the marker {found.group()}, although the entities are in columns; remove it")
+        if match := MARKER.search(text):
+            raise UserError(f"the text has the marker {match.group()}, although the entities are in columns; remove it")
         if missing := [role for role in ROLES if role not in columns]:
             raise UserError(f"there is no column of the {missing[0]}; name it by the option {missing[0]} of the task")
         spans = [self._typed(entity_span(text, row, columns[role]), columns[role]) for role in ROLES]
@@ -153,16 +153,16 @@ class Re(FoundLabelsTask):
         """A text that has markers. Raises UserError unless there is one pair for the subject and one for the object,
         with allowed types."""
         pairs = {role: [match for match in MARKER.finditer(text) if match[2] == role] for role in ROLES.values()}
-        for role, found in pairs.items():
-            if [match[1] for match in found] != ["", "/"] or found[0][3] != found[1][3]:
+        for role, matches in pairs.items():
+            if [match[1] for match in matches] != ["", "/"] or matches[0][3] != matches[1][3]:
                 subject, object_ = (markers_of(each, (self.types or [""])[0]) for each in ROLES.values())
                 raise UserError(
                     f"{text[:40]!r} does not mark one subject and one object; write {subject[0]}...{subject[1]} and "
                     f"{object_[0]}...{object_[1]} around them"
                 )
-            if self.types is not None and found[0].group() not in self.added_tokens:
+            if self.types is not None and matches[0].group() not in self.added_tokens:
                 openings = [marker for marker in self.added_tokens if marker.startswith(f"[{role}")]
-                raise UserError(f"the marker is {found[0].group()}; allowed are {', '.join(openings[:20])}")
+                raise UserError(f"the marker is {matches[0].group()}; allowed are {', '.join(openings[:20])}")
         return text
 
     def unlabelled(self, texts: list[str]) -> Example:
@@ -200,14 +200,14 @@ def markers_of(role: str, kind: str) -> tuple[str, str]:
 
 
 def mark(text: str, subject: Span, object_: Span) -> str:
-    """The text with markers around both entities, of which one may be inside the other."""
+    """The text with markers around both entities; one entity may be inside the other."""
     insertions = []
     for role, (start, end, kind) in zip(ROLES.values(), (subject, object_), strict=True):
         opening, closing = markers_of(role, kind)
-        # at one place closing markers come first, and the longer entity is outside
+        # at one position closing markers come first, and the longer entity is outside
         insertions += [(start, 1, -end, opening), (end, 0, -start, closing)]
-    for place, _, _, marker in sorted(insertions, reverse=True):
-        text = text[:place] + marker + text[place:]
+    for position, _, _, marker in sorted(insertions, reverse=True):
+        text = text[:position] + marker + text[position:]
     return text
 
 
@@ -225,14 +225,14 @@ def entity_span(text: str, row: Row, column: str) -> Span:
     first, last = number_of(start), number_of(end)
     # KLUE's end_idx is the last character, but exports of others give the one after it
     fits = end is None or last - first in (len(word) - 1, len(word))
-    place = int(first) if first >= 0 and first.is_integer() else len(text)
-    if not fits or not text.startswith(word, place):
-        there = text[place : place + len(word)]
+    position = int(first) if first >= 0 and first.is_integer() else len(text)
+    if not fits or not text.startswith(word, position):
+        there = text[position : position + len(word)]
         raise UserError(
             f"'{column}' is {word!r:.40} from {start!r:.20} to {end!r:.20}, but the text has {there!r:.40} there; "
             "correct its start_idx and end_idx, which count characters from 0"
         )
-    return Span(place, place + len(word), kind)
+    return Span(position, position + len(word), kind)
 
 
 def entity_of(row: Row, column: str) -> dict[str, Any]:
