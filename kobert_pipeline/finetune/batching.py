@@ -67,10 +67,10 @@ class Batches:
         """Part `part` of `parts` of the batch of step `step`, all from 0, under the argument names of `transformers`
         models, with `share`: the part's share of the step's loss."""
         rows, width = self._rows_and_width(step)
-        own = np.array_split(rows, parts)[part]
+        part_rows = np.array_split(rows, parts)[part]
         # with more parts than rows some are empty; every rank must run the model, so they get a row with share 0
-        chosen = own if len(own) else rows[:1]
-        share = float(self.weights[own].sum() / self.weights[rows].sum())
+        chosen = part_rows if len(part_rows) else rows[:1]
+        share = float(self.weights[part_rows].sum() / self.weights[rows].sum())
         per_token = {name: array for name, array in self.targets.items() if self._per_token(array)}
         batch = padded(self.features, chosen, "cpu", width, per_token, self.pad_id)
         # a tensor, so that it travels in the one copy to the device
@@ -120,9 +120,9 @@ class BatchSchedule:
         return batches.parts_at(inside, max_tokens)
 
     def _locate(self, step: int) -> tuple[Batches, int]:
-        """The batches that a step belongs to, and its number among theirs."""
-        number = bisect_right(self.ends, step)
-        return self.batches[number], step - (self.ends[number - 1] if number else 0)
+        """The batches that a step belongs to, and the step's index in them."""
+        index = bisect_right(self.ends, step)
+        return self.batches[index], step - (self.ends[index - 1] if index else 0)
 
 
 def max_padding_on(device: torch.device | str) -> int:

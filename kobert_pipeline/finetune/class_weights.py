@@ -20,18 +20,18 @@ def learns_one_label(task: Task) -> bool:
     return isinstance(task, TaggingTask) or (one_of_several and task.auto_class == SequenceTask.auto_class)
 
 
-def label_weights(given: ClassWeights, labels: np.ndarray, names: list[str]) -> np.ndarray:
+def label_weights(class_weights: ClassWeights, labels: np.ndarray, names: list[str]) -> np.ndarray:
     """The weight of each label, (names,) float32, given all training labels, which are indices or IGNORE_INDEX.
 
     `balanced`: n / (classes * n of the label), with 1 for labels that do not occur (King and Zeng 2001, as in
     scikit-learn); by name: 1 for labels that are not named. Raises UserError for a name that is no label.
     """
-    if isinstance(given, dict):
-        if unknown := [name for name in given if name not in names]:
+    if isinstance(class_weights, dict):
+        if unknown := [name for name in class_weights if name not in names]:
             raise UserError(
                 f"class_weights names '{unknown[0]}', which is not a label of the task{did_you_mean(unknown[0], names)}"
             )
-        return np.array([given.get(name, 1.0) for name in names], np.float32)
+        return np.array([class_weights.get(name, 1.0) for name in names], np.float32)
     counts = np.bincount(labels[labels != IGNORE_INDEX], minlength=len(names))
     balanced = counts.sum() / (np.count_nonzero(counts) * np.maximum(counts, 1))
     return np.where(counts > 0, balanced, 1.0).astype(np.float32)

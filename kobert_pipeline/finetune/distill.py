@@ -158,15 +158,15 @@ def encode_plainly(texts: Features, share: float, plain: Tokenizer, max_length: 
 def paragraphs(shards: Shards) -> tuple[np.ndarray, np.ndarray]:
     """The global position of the first token of each paragraph of a chosen document, and the paragraph's number of
     tokens: (P,) each."""
-    found: list[np.ndarray] = [np.empty((2, 0), np.int64)]
+    parts: list[np.ndarray] = [np.empty((2, 0), np.int64)]
     for offset, shard in shards:
         starts = np.flatnonzero(shard.boundaries & PARAGRAPH)
         lengths = np.diff(starts, append=len(shard.ids))
         if shard.chosen is not None:
             of_chosen = shard.chosen[np.searchsorted(shard.documents, starts, side="right") - 1]
             starts, lengths = starts[of_chosen], lengths[of_chosen]
-        found.append(np.stack([offset + starts, lengths]))
-    starts, lengths = np.concatenate(found, 1)
+        parts.append(np.stack([offset + starts, lengths]))
+    starts, lengths = np.concatenate(parts, 1)
     return starts, lengths
 
 

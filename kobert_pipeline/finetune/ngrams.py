@@ -85,15 +85,15 @@ class NgramClassifier:
         frequent = np.bincount(counts.indices, minlength=HASHES) >= 2  # n-grams in a single text are ignored
         weights, intercepts = [], []
         for positive in [1] if classes == 2 else range(classes):
-            own = labels == positive
-            if own.all() or not own.any():  # nothing to tell apart, as for a label that no example has
+            is_positive = labels == positive
+            if is_positive.all() or not is_positive.any():  # nothing to tell apart, as for a label that no example has
                 weights.append(np.zeros(HASHES))
-                intercepts.append(np.log(own.sum() + 0.5) - np.log((~own).sum() + 0.5))
+                intercepts.append(np.log(is_positive.sum() + 0.5) - np.log((~is_positive).sum() + 0.5))
                 continue
-            ratios = np.where(frequent, log_count_ratios(counts, own), 0)
+            ratios = np.where(frequent, log_count_ratios(counts, is_positive), 0)
             # the dual problem has a variable per text, the primal one a variable per n-gram: far more
             model = LogisticRegression(C=options.c, solver="liblinear", dual=True, max_iter=1000, random_state=seed)
-            model.fit(scaled(counts, ratios), own)
+            model.fit(scaled(counts, ratios), is_positive)
             # with the ratios multiplied in, so that predictions need the plain counts only
             weights.append(model.coef_[0] * ratios)
             intercepts.append(model.intercept_[0])
@@ -198,10 +198,10 @@ def counted(options: Ngrams, texts: Iterable[str]) -> "csr_matrix":
     return hashing.transform(texts)
 
 
-def log_count_ratios(counts: "csr_matrix", own: np.ndarray) -> np.ndarray:
-    """How much likelier each n-gram is in the texts where `own` (n,) holds than in the others: the logarithm of the
+def log_count_ratios(counts: "csr_matrix", selected: np.ndarray) -> np.ndarray:
+    """How much likelier each n-gram is in the `selected` texts, a mask (n,), than in the others: the logarithm of the
     ratio of its shares of all n-grams there, each counted once more than it occurs; (HASHES,)."""
-    inside, outside = (1 + np.asarray(counts[rows].sum(0)).ravel() for rows in (own, ~own))
+    inside, outside = (1 + np.asarray(counts[rows].sum(0)).ravel() for rows in (selected, ~selected))
     return np.log(inside / inside.sum()) - np.log(outside / outside.sum())
 
 

@@ -62,9 +62,9 @@ class OnnxConfig:
 
     @property
     def id2label(self) -> dict[int, str]:
-        """{number: label}; two labels without a name where the file gives none."""
+        """{index: label}; two labels without a name where the file gives none."""
         labels = self.values.get("id2label") or DEFAULT_LABELS
-        return {int(number): label for number, label in labels.items()}
+        return {int(index): label for index, label in labels.items()}
 
     @property
     def problem_type(self) -> str | None:
@@ -165,8 +165,8 @@ def config_of(folder: Path) -> OnnxConfig:
     is_named = isinstance(named, list) and bool(named) and isinstance(named[0], str)
     if not is_named or not all(key in values for key in NEEDED):
         # transformers knows the defaults
-        found = model_class(values, folder / "config.json")
-        values = found.config_class.from_pretrained(folder).to_dict() | {"architectures": [found.__name__]}
+        class_ = model_class(values, folder / "config.json")
+        values = class_.config_class.from_pretrained(folder).to_dict() | {"architectures": [class_.__name__]}
     return OnnxConfig(values)
 
 
@@ -189,8 +189,8 @@ def open_session(model: Path | bytes) -> Any:
     # its plan of memory is for one shape and kept for each, and batches have many
     options.enable_mem_pattern = False
     options.log_severity_level = FATAL
-    given = model if isinstance(model, bytes) else str(model)
-    return onnxruntime.InferenceSession(given, options, providers=["CPUExecutionProvider"])
+    model_source = model if isinstance(model, bytes) else str(model)
+    return onnxruntime.InferenceSession(model_source, options, providers=["CPUExecutionProvider"])
 
 
 def run(session: Any, outputs: Sequence[str], inputs: Arrays) -> Arrays:

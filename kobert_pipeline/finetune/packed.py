@@ -36,7 +36,7 @@ class PackedEncoder(torch.nn.Module):
         self, hidden: torch.Tensor, *args: Any, packing: SequenceLayout, first: torch.Tensor, **kwargs: Any
     ) -> BaseModelOutputWithPastAndCrossAttentions:
         """The states, as `transformers` models take them from their encoder."""
-        for number, layer in enumerate(self.layers, 1):
+        for depth, layer in enumerate(self.layers, 1):
             attention = layer.attention.self
             # (1, T, H) -split-> (1, T, A, W) -trans-> (1, A, T, W)
             query, key, value = (
@@ -45,7 +45,7 @@ class PackedEncoder(torch.nn.Module):
             )
             context = packed_attention(attention, query, key, value, None, packing)[0].flatten(2)
             # after the last attention every token is on its own, and the head reads the first ones only
-            if number == len(self.layers):
+            if depth == len(self.layers):
                 context, hidden = context[:, first], hidden[:, first]
             attended = layer.attention.output(context, hidden)
             hidden = layer.output(layer.intermediate(attended), attended)

@@ -64,10 +64,10 @@ class Plans(FinetunePlan):
 
     @field_validator("learning_rate", "epochs", mode="before")
     @classmethod
-    def _check_values(cls, given: Any, option: ValidationInfo) -> Any:
+    def _check_values(cls, option_value: Any, option: ValidationInfo) -> Any:
         """Validate each value as a plan without lists would."""
         name = str(option.field_name)
-        candidates = given if isinstance(given, (list, tuple)) else [given]
+        candidates = option_value if isinstance(option_value, (list, tuple)) else [option_value]
         try:
             values = [getattr(FinetunePlan(**{name: value}), name) for value in candidates]
         except ValidationError as error:
@@ -75,7 +75,7 @@ class Plans(FinetunePlan):
         if not values:
             raise ValueError("needs at least one value")
         if len(set(values)) < len(values):
-            raise ValueError(f"has a value twice in {given}; leave one out")
+            raise ValueError(f"has a value twice in {option_value}; leave one out")
         return tuple(values) if len(values) > 1 else values[0]
 
     @property

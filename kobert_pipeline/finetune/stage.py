@@ -85,16 +85,16 @@ class FinetuneOptions(Options):
 
     @field_validator("class_weights", mode="before")
     @classmethod
-    def _names_are_text(cls, given: Any) -> Any:
-        return {str(name): weight for name, weight in given.items()} if isinstance(given, dict) else given
+    def _names_are_text(cls, weights: Any) -> Any:
+        return {str(name): weight for name, weight in weights.items()} if isinstance(weights, dict) else weights
 
     @field_validator("class_weights")
     @classmethod
-    def _are_positive(cls, given: ClassWeights | None) -> ClassWeights | None:
-        wrong = [name for name, weight in given.items() if not 0 < weight < inf] if isinstance(given, dict) else []
+    def _are_positive(cls, weights: ClassWeights | None) -> ClassWeights | None:
+        wrong = [name for name, weight in weights.items() if not 0 < weight < inf] if isinstance(weights, dict) else []
         if wrong:
             raise ValueError(f"the weight of '{wrong[0]}' must be a number above 0")
-        return given
+        return weights
 
     @model_validator(mode="after")
     def _check_ngrams(self) -> "FinetuneOptions":
