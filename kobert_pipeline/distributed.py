@@ -76,20 +76,20 @@ class Channel:
     code."""
 
     def __init__(self, store: "Store") -> None:
-        self.store, self.number = store, 0
+        self.store, self.message_index = store, 0
 
     def send(self, message: dict[str, Any]) -> None:
         """On rank 0: send the next message."""
         # a key per message: each rank reads at its own pace, and the store is not a queue
-        self.store.set(f"message {self.number}", json.dumps(message))
-        self.number += 1
+        self.store.set(f"message {self.message_index}", json.dumps(message))
+        self.message_index += 1
 
     def receive(self, timeout: timedelta = NEXT_MESSAGE_TIMEOUT) -> dict[str, Any]:
         """On the other ranks: wait for the next message. Raises MainProcessExited if it is rank 0's exit code, and
         DistStoreError after `timeout`."""
-        key = f"message {self.number}"
+        key = f"message {self.message_index}"
         self.store.wait([key], timeout)
-        self.number += 1
+        self.message_index += 1
         message: dict[str, Any] = json.loads(self.store.get(key))
         if "exit_code" in message:
             ignore_launcher()

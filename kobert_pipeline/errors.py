@@ -63,12 +63,12 @@ def refuse_existing(path: Path, option: str) -> None:
         raise UserError(f"{option} {path} exists already and is not overwritten; choose another name")
 
 
-def did_you_mean(given: str, allowed: Iterable[str], what: str = "allowed") -> str:
+def did_you_mean(unknown: str, allowed: Iterable[str], what: str = "allowed") -> str:
     """The end of an error message about an unknown name: the nearest allowed name, if one is close, and all of them.
     `what` they are: allowed, or found in a file."""
     names = sorted(allowed)
-    # only the beginning of the given text is compared: difflib takes quadratic time
-    close = difflib.get_close_matches(given[:MAX_NAME_LENGTH], names, n=1, cutoff=0.6)
+    # only the beginning of the unknown name is compared: difflib takes quadratic time
+    close = difflib.get_close_matches(unknown[:MAX_NAME_LENGTH], names, n=1, cutoff=0.6)
     guess = f" - did you mean '{close[0]}'?" if close else ""
     shown = ", ".join(name[:MAX_NAME_LENGTH] for name in names[:MAX_NAMES])
     more = f" and {len(names) - MAX_NAMES:,} more" if len(names) > MAX_NAMES else ""
@@ -91,26 +91,26 @@ def os_error(error: BaseException) -> str | None:
     be read or written. None for other errors, which are bugs."""
     path = getattr(error, "filename", None)
     # libraries written in Rust wrap a system error in an exception of their own, without its number
-    number = getattr(error, "errno", None) or _errno_in(str(error))
+    code = getattr(error, "errno", None) or _errno_in(str(error))
     where = f" ({path})" if path else ""
-    if number in NO_SPACE:
-        return f"{NO_SPACE[number]}{where}; free some or choose another --run-dir, then run the same command again"
-    if number in TOO_MANY_OPEN_FILES:
+    if code in NO_SPACE:
+        return f"{NO_SPACE[code]}{where}; free some or choose another --run-dir, then run the same command again"
+    if code in TOO_MANY_OPEN_FILES:
         limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         return (
             f"too many files are open{where}: this system lets a process open {limit}; raise `ulimit -n`, then run the "
             "same command again"
         )
-    if number == errno.ENOMEM or isinstance(error, MemoryError):
+    if code == errno.ENOMEM or isinstance(error, MemoryError):
         return "there is not enough memory; free some, or lower --num-workers, then run the same command again"
-    if number in NOT_ALLOWED:
+    if code in NOT_ALLOWED:
         return (
-            f"no permission to read or write {path or 'a file'}: {os.strerror(number or 0)}; change the permissions, "
+            f"no permission to read or write {path or 'a file'}: {os.strerror(code or 0)}; change the permissions, "
             "or choose another path (for a run: --run-dir)"
         )
-    if number in BAD_PATH and path:
+    if code in BAD_PATH and path:
         return (
-            f"{path!s:.200} cannot be read or written: {os.strerror(number or 0)}; choose another path (for a run: "
+            f"{path!s:.200} cannot be read or written: {os.strerror(code or 0)}; choose another path (for a run: "
             "--run-dir)"
         )
     return None
@@ -119,5 +119,5 @@ def os_error(error: BaseException) -> str | None:
 def _errno_in(message: str) -> int | None:
     """The number of a system error that a library (safetensors, tokenizers) reports only as text."""
     return next(
-        (number for number in (*NO_SPACE, *TOO_MANY_OPEN_FILES, errno.ENOMEM) if os.strerror(number) in message), None
+        (code for code in (*NO_SPACE, *TOO_MANY_OPEN_FILES, errno.ENOMEM) if os.strerror(code) in message), None
     )

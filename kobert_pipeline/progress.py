@@ -32,9 +32,9 @@ class Progress:
 class Display:
     """Shows what a run does. This one prints each line, and no progress."""
 
-    def begin(self, title: str, number: int, jobs: int) -> None:
-        """The job `title` is next, the `number`-th (from 1) of `jobs`. Its inputs are checked, which may take long."""
-        self.job = f"{title}  ({number} of {jobs})"
+    def begin(self, title: str, position: int, jobs: int) -> None:
+        """The job `title` is next, at `position` (from 1) of `jobs`. Its inputs are checked, which may take long."""
+        self.job = f"{title}  ({position} of {jobs})"
 
     def start(self) -> None:
         """The job was not finished before, and runs now."""
@@ -82,9 +82,9 @@ def report(
 def track(items: Iterable[Item], activity: str, total: float | None, unit: str, done: int = 0) -> Iterator[Item]:
     """The items, reported one by one as they are consumed. `done`: how many an interrupted run has finished before."""
     report(activity, done, total, unit)
-    for number, item in enumerate(items, done + 1):
+    for count, item in enumerate(items, done + 1):
         yield item
-        report(activity, number, total, unit)
+        report(activity, count, total, unit)
 
 
 def dropped_documents(counts: dict[str, Any]) -> str:
