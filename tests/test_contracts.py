@@ -93,7 +93,7 @@ def test_every_analyzer_gives_columns_of_one_length_in_each_of_its_styles() -> N
         nodes = [node for node in ast.walk(ast.parse(inspect.getsource(module))) if isinstance(node, ast.ImportFrom)]
         own = [node for node in nodes if node.level or (node.module or "").startswith("kobert_pipeline")]
         assert not own, f"{name} is shipped alone"
-        assert set(module.STYLES) <= set(STYLES) and isinstance(module.USER_WORDS, bool) and module.version()
+        assert set(module.STYLES) <= set(STYLES) and isinstance(module.USER_TAGS, tuple) and module.version()
         for style in module.STYLES:
             for columns in module.tokens(texts, style, num_workers=1):
                 assert len({len(column) for column in columns if column is not None}) == 1

@@ -149,6 +149,7 @@ WRONG = {
     "pretrain.batch_tokens=100": ["pretrain", "batch_tokens 100", "max_length 128"],
     "analysis.analyzer={name: whitespace, style: lemma}": ["analysis.analyzer", "no style 'lemma'", "surface"],
     "analysis.analyzer={name: whitespace, user_dictionary: w.tsv}": ["analysis.analyzer", "takes no user_dictionary"],
+    "tokenizer.user_words=true": ["tokenizer.user_words", "analysis.analyzer.user_dictionary"],
     "finetune.nsmc={encoder: frozen, plan: {layerwise_lr_decay: 0.9}}": ["finetune.nsmc", "layerwise_lr_decay 0.9"],
     "finetune.nsmc.seeds=[1, 2, 1]": ["finetune.nsmc.seeds", "repeats a seed"],
     "features.nsmc={task: nsmc}": ["features.nsmc", "train names no file"],

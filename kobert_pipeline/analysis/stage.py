@@ -18,10 +18,9 @@ from kobert_pipeline.corpus.document import Document, count_documents, document_
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import finish_part, finished_part, write_json
 from kobert_pipeline.morphemes.morpheme import Segmentation
-from kobert_pipeline.morphemes.segmenter import Segmenter
 from kobert_pipeline.progress import report, track
 
-VERSION = 3
+VERSION = 4
 ANALYZER_FILE = "analyzer.json"
 """The analyzer and its settings, which the tokenizer stage copies into the tokenizer."""
 WRITES = ("part-*.parquet", ANALYZER_FILE)
@@ -46,8 +45,6 @@ def run(
     """Analyse the parts in `corpus` into parts of the same names in `out`, in `num_workers` processes (None: one per
     core). Returns counts. Raises UserError where no document could be analysed."""
     segmenter = options.analyzer.segmenter(data_dir)
-    if segmenter.user_words:
-        check_user_words(segmenter)
     todo = [path for path in document_parts(corpus) if finished_part(out / path.name) is None]
     if todo:
         with Workers(segmenter, num_workers or os.cpu_count() or 1, options.timeout) as workers:
@@ -61,17 +58,6 @@ def run(
     if not counts["documents"]:
         raise UserError(f"analysis.analyzer: {options.analyzer.name} failed on every document; the first: {failed[0]}")
     return {**counts, "documents_failed": len(failed), "failed": failed}
-
-
-def check_user_words(segmenter: Segmenter) -> None:
-    """Load the analyzer with its user dictionary. Raises UserError for a word that it refuses."""
-    # before the workers do, whose failure to start would not name the dictionary
-    try:
-        list(segmenter.segment([segmenter.user_words[0][0]], 1))
-    except ValueError as error:
-        raise UserError(
-            f"analysis.analyzer.user_dictionary: {segmenter.analyzer} refuses a word of it ({error}); correct the file"
-        ) from None
 
 
 def segmented_parts(parts: list[Path], workers: Workers, documents: int) -> Iterator[tuple[Path, list[Segmented]]]:

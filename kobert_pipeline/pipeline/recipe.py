@@ -164,6 +164,12 @@ class Recipe(Options):
                     f"table: '{title}' is '{column}'; FINETUNING.SCORE was expected, such as nli.accuracy, with one of "
                     f"the fine-tunings {', '.join(self.finetune)}"
                 )
+        analyzer = self.analysis.analyzer
+        if self.tokenizer.user_words and not (analyzer.user_dictionary and analyzer.style in ("surface", "form")):
+            raise ValueError(
+                "tokenizer.user_words makes the words of analysis.analyzer.user_dictionary tokens; name that file, and "
+                "use style surface or form"
+            )
         positions = self.pretrain.architecture.max_position_embeddings
         for name, prepared in self.features.items():
             self._check_made_examples(name, prepared)

@@ -5,14 +5,15 @@ It is either grown (all old tokens keep their ids) or swapped (trained from scra
 al. 2022, "Fast Vocabulary Transfer").
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
-from tokenizers import Tokenizer, models
+from tokenizers import AddedToken, Tokenizer, models
 
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import read_json
+from kobert_pipeline.morphemes.morpheme import WORD_MARK
 from kobert_pipeline.morphemes.raw_text_backend import read_morpheme_backend
 from kobert_pipeline.tokenizer.special_tokens import UNK_ID
 
@@ -83,11 +84,39 @@ def grow_vocabulary(base: Tokenizer, trained: Tokenizer, vocab_size: int) -> Tok
         if len(vocabulary) >= vocab_size:
             break
         vocabulary.setdefault(token, len(vocabulary))
-    grown = Tokenizer(
+    return _word_piece(vocabulary, list(special.values()))
+
+
+def vocabulary_forms(analyzer: dict[str, Any]) -> list[str]:
+    """How the words of the analysis' user dictionary are spelled in the vocabulary: at the start of an eojeol, and
+    inside one."""
+    return [mark + form for form, *_ in analyzer["user_words"] for mark in (WORD_MARK, "")]
+
+
+def add_words(backend: Tokenizer, words: list[str], old: Collection[str]) -> Tokenizer:
+    """`backend`, a WordPiece vocabulary, with all `words`: those that it lacks replace the tokens that training learned
+    last, except for characters and `old` tokens. Raises UserError where there are too few."""
+    tokens = sorted(backend.get_vocab(), key=backend.get_vocab().__getitem__)
+    special = list(backend.get_added_tokens_decoder().values())
+    fixed = {*old, *words, *(token.content for token in special)}
+    missing = [word for word in dict.fromkeys(words) if word not in backend.get_vocab()]
+    learned = [token for token in tokens if len(token) > 1 and token not in fixed]
+    if len(missing) > len(learned):
+        raise UserError(
+            f"tokenizer.user_words: {len(missing)} forms of words are no tokens yet, and only {len(learned)} tokens "
+            "can give way to them; raise tokenizer.subword.vocab_size, or list fewer words"
+        )
+    dropped = set(learned[len(learned) - len(missing) :])
+    remaining = [token for token in tokens if token not in dropped]
+    return _word_piece({token: index for index, token in enumerate(remaining + missing)}, special)
+
+
+def _word_piece(vocabulary: dict[str, int], special: list[AddedToken]) -> Tokenizer:
+    backend = Tokenizer(
         models.WordPiece(vocabulary, unk_token="[UNK]", continuing_subword_prefix="", max_input_chars_per_word=200)
     )
-    grown.add_special_tokens(list(special.values()))
-    return grown
+    backend.add_special_tokens(special)
+    return backend
 
 
 def origins(base: Tokenizer, made: Tokenizer) -> list[list[int]]:

@@ -20,7 +20,15 @@ from kobert_pipeline.morphemes import tokenizer_files
 from kobert_pipeline.progress import report as report_progress
 from kobert_pipeline.progress import track
 from kobert_pipeline.tables.data_files import data_file, data_files
-from kobert_pipeline.tokenizer.growing import ORIGINS_FILE, base_files, grow_vocabulary, load_base, origins
+from kobert_pipeline.tokenizer.growing import (
+    ORIGINS_FILE,
+    add_words,
+    base_files,
+    grow_vocabulary,
+    load_base,
+    origins,
+    vocabulary_forms,
+)
 from kobert_pipeline.tokenizer.plain import PLAIN, PLAIN_FILES, add_template, save_plain
 from kobert_pipeline.tokenizer.report import ceiling, draw, evaluate_texts, markdown, paragraphs_with_answers
 from kobert_pipeline.tokenizer.special_tokens import SPECIAL_TOKENS
@@ -69,6 +77,9 @@ class TokenizerOptions(Options):
     limit_alphabet: int | None = Field(None, gt=0)
     """Number of characters that get a token of their own, the commonest first; others are [UNK]. Default: all, up to a
     quarter of the vocabulary (half of a small one, up to 2,000)."""
+    user_words: bool = False
+    """Makes every word of `analysis.analyzer.user_dictionary` a token, in place of the tokens that training learned
+    last (WordPiece, styles surface and form only)."""
     base: str | None = None
     """Checkpoint (a folder that kobert published, or a name as for `checkpoint`) whose vocabulary is grown or swapped
     for this corpus."""
@@ -81,6 +92,12 @@ class TokenizerOptions(Options):
     spell each new one, so that its embedding can start as their mean."""
     report: ReportOptions = ReportOptions()
     """What the report covers."""
+
+    @model_validator(mode="after")
+    def _takes_words(self) -> "TokenizerOptions":
+        if self.user_words and not self.subword.grows:
+            raise ValueError(f"user_words: a {self.subword.name} vocabulary takes no words of its own; use wordpiece")
+        return self
 
     @model_validator(mode="after")
     def _grows(self) -> "TokenizerOptions":
@@ -106,9 +123,11 @@ def run(options: TokenizerOptions, analysis: Path, data_dir: Path, out: Path) ->
     lines = partial(corpus_lines, analysis)  # a function, since it is read twice: for the alphabet and in training
     base = load_base(data_dir / options.base, analyzer) if options.base else None
     alphabet, backend = train(options, lines)
+    if base is not None and options.keep == "all":
+        backend = grow_vocabulary(base, backend, options.subword.vocab_size)
+    if options.user_words:
+        backend = add_words(backend, vocabulary_forms(analyzer), base.get_vocab() if base else {})
     if base is not None:
-        if options.keep == "all":
-            backend = grow_vocabulary(base, backend, options.subword.vocab_size)
         write_json(out / ORIGINS_FILE, origins(base, backend))
     if (supported := backend.get_vocab_size()) < options.subword.vocab_size:
         raise UserError(

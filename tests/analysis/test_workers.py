@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import time
+import unicodedata
 from concurrent.futures.process import BrokenProcessPool
 
 import pytest
@@ -206,20 +207,36 @@ def test_workers_that_cannot_start_are_no_documents_fault():
         list(workers.segment(GOOD))
 
 
-def test_a_user_dictionary_that_does_not_serve_is_refused_and_a_fixed_one_taken(tmp_path):
-    write_documents(tmp_path / "corpus" / "part-00000.parquet", [Document("1", "s", "새로운 모델을 만들었다.")])
-    options = AnalysisOptions(analyzer={"name": "kiwi", "user_dictionary": "words.tsv"})
-    for line, said in (
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
         (None, "is not a file"),
-        ("모델\tXYZ\n", "refuses a word"),
-        ("모델\tNNP\tviel\n", "the third column is a score"),
         ("", "is empty"),
-    ):
-        if line is not None:
-            (tmp_path / "words.tsv").write_text(line, encoding="utf-8")
-        with pytest.raises(UserError, match=said):
-            options.analyzer.files(tmp_path)
-            run(options, tmp_path / "corpus", tmp_path, tmp_path / "out", num_workers=1)
-        assert not (tmp_path / "out").exists(), line
-    (tmp_path / "words.tsv").write_text("새로운모델\tNNP\n", encoding="utf-8")
-    assert run(options, tmp_path / "corpus", tmp_path, tmp_path / "out", num_workers=1)["documents"] == 1
+        ("모델\n모델\tNNQ\n", r"words.tsv, line 2: .*'NNQ' is none.*did you mean"),
+        ("대한 민국\n", r"a form without white space.*'민국' is none"),
+        ("모델 NNP 3 새\n", "has 4 columns"),
+        ("모델\tNNP\tviel\n", "the third column is a score.*'viel'"),
+        ("모델\tNNP\tnan\n모델 NNG inf", r"line 1: .*'nan' .also refused: line 2"),
+    ],
+)
+def test_a_user_dictionary_that_does_not_serve_is_refused_by_line(tmp_path, content, said):
+    if content is not None:
+        (tmp_path / "words.tsv").write_text(content, encoding="utf-8")
+    options = AnalysisOptions(analyzer={"name": "kiwi", "user_dictionary": "words.tsv"})
+    with pytest.raises(UserError, match=said):
+        options.analyzer.files(tmp_path)
+
+
+def test_a_word_of_a_user_dictionary_is_one_morpheme_whatever_follows_it(tmp_path):
+    words = ["손해배상청구권", "완전포괄주의", "개발부담금"]
+    decomposed = unicodedata.normalize("NFD", words[2])
+    content = f"# 용어\n\n{words[0]}\n{words[1]}\tNNP\t15\n{decomposed} NNG\n"
+    (tmp_path / "words.tsv").write_text(content, encoding="utf-8")
+    analyzer = AnalysisOptions(analyzer={"name": "kiwi", "user_dictionary": "words.tsv"}).analyzer
+    assert [word for word, *_ in analyzer.segmenter(tmp_path).user_words] == words
+    texts = [
+        f"원고의 {word}{ending} 정하였다." for word in words for ending in ("은", "을", "이란", "마다", "에 관하여")
+    ]
+    for text, segmented in zip(texts, analyzer.segmenter(tmp_path).segment(texts, 1), strict=True):
+        spelled = [text[morpheme.start : morpheme.end] for morpheme in segmented]
+        assert any(word in spelled for word in words), spelled

@@ -2,6 +2,7 @@
 
 import itertools
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -200,3 +201,44 @@ def test_a_base_whose_files_hold_something_else_is_refused_in_one_sentence(front
         with pytest.raises(UserError, match=name) as raised:
             train(front_end, tmp_path / f"grown-{case}", base=str(base))
         assert "\n" not in str(raised.value), (content, name)
+
+
+TERMS = ["주주총회소집절차", "관세율표", "모델", "한글날"]
+"""Two that the bundled texts do not have, and two that they do."""
+
+
+@pytest.fixture(scope="module")
+def with_terms(front_end, place):
+    """The analysis with a user dictionary, as the stage reads it."""
+    analysis = Path(shutil.copytree(front_end.analysis, place / "analysis-of-terms"))
+    settings = read_json(analysis / "analyzer.json")
+    write_json(analysis / "analyzer.json", settings | {"user_words": [[term, "NNG", 12.0] for term in TERMS]})
+    return replace(front_end, analysis=analysis)
+
+
+@pytest.mark.parametrize("base", [None, OLD])
+def test_words_of_the_user_dictionary_are_tokens_in_place_of_the_last_ones(base, with_terms, old, tmp_path):
+    options = {} if base is None else {"base": str(old)}
+    before = vocabulary(train(with_terms, tmp_path / "before", **options))
+    folder = train(with_terms, tmp_path / "after", user_words=True, **options)
+    after = vocabulary(folder)
+    forms = {mark + term for term in TERMS for mark in ("▁", "")}
+    assert forms <= set(after) and not forms <= set(before)
+    added = [token for token in after if token not in before]
+    assert after == [token for token in before if token in after] + added and set(added) <= forms
+    assert len(before) == len(after) == NEW
+    assert [token for token in before if token not in after] == [
+        token for token in before if token not in forms and len(token) > 1
+    ][-len(added) :]
+    if base:
+        assert after[:OLD] == vocabulary(old)
+    tokenizer = loaded(folder)
+    assert tokenizer.tokenize("관세율표를 보았다")[0] == "▁관세율표"
+
+
+def test_more_words_than_there_is_room_for_are_refused(with_terms, tmp_path):
+    analysis = Path(shutil.copytree(with_terms.analysis, tmp_path / "analysis"))
+    words = [["다" * length, "NNG", 12.0] for length in range(2, NEW)]
+    write_json(analysis / "analyzer.json", read_json(analysis / "analyzer.json") | {"user_words": words})
+    with pytest.raises(UserError, match="tokens can give way"):
+        train(replace(with_terms, analysis=analysis), tmp_path / "out", user_words=True)

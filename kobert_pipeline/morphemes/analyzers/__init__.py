@@ -3,7 +3,8 @@
 package. It defines
 
 - `LIBRARY`: the name to `pip install`, empty where it needs none;
-- `STYLES`: the spellings it can give, out of `morpheme.STYLES`; `USER_WORDS`: whether it takes a user dictionary;
+- `STYLES`: the spellings it can give, out of `morpheme.STYLES`;
+- `USER_TAGS`: the tags that words of a user dictionary may have; () where it takes none;
 - `version() -> str`: the library and its model, since another one segments differently;
 - `tokens(texts, style, user_words, num_workers)`: for each text (one line, NFC, none invisible) its columns
   `(starts, ends, sentences, spellings)`: lists of one length, `spellings` None in the styles `surface` and `none`.

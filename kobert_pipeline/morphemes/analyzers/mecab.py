@@ -16,7 +16,7 @@ except ImportError as error:
 
 LIBRARY = "python-mecab-ko"
 STYLES = ("surface", "form", "lemma", "tagged", "none")
-USER_WORDS = False
+USER_TAGS = ()
 
 PREDICATES = ("VV", "VA", "VX", "VC", "XSV", "XSA")
 """Tags of words whose dictionary form ends in 다."""

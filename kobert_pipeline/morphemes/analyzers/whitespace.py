@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 
 LIBRARY = ""
 STYLES = ("surface", "none")
-USER_WORDS = False
+USER_TAGS = ()
 
 EOJEOL = re.compile(r"\S+")
 
