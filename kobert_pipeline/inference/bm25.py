@@ -55,12 +55,13 @@ class Bm25:
 
 
 def content_morphemes(texts: Sequence[str]) -> list[list[str]]:
-    """The morphemes of each text that carry meaning, as form/TAG; all of a text that has none of these."""
-    found = []
+    """The morphemes of each text that carry meaning, as form/TAG; for a text without such morphemes, all of its
+    morphemes."""
+    morphemes = []
     for segmentation in Segmenter(style="tagged").segment(texts):
         tagged = segmentation.spellings or []
-        found.append([morpheme for morpheme in tagged if is_content(morpheme)] or tagged)
-    return found
+        morphemes.append([morpheme for morpheme in tagged if is_content(morpheme)] or tagged)
+    return morphemes
 
 
 def is_content(morpheme: str) -> bool:
@@ -70,16 +71,16 @@ def is_content(morpheme: str) -> bool:
 
 
 def passage_of(line: str, terms: Collection[str], width: int) -> str:
-    """The part of a text of one line, of at most `width` characters, that has the most different `terms` (form/TAG);
-    its beginning where it has none."""
+    """The part of a one-line text, at most `width` characters long, that has the most different `terms` (form/TAG);
+    the beginning of the text where it has none."""
     if len(line) <= width:
         return line
     (segmentation,) = Segmenter(style="tagged").segment([line])
-    places = zip(segmentation.starts.tolist(), segmentation.spellings or [], strict=False)
-    hits = [(start, term) for start, term in places if term in terms]
+    positions = zip(segmentation.starts.tolist(), segmentation.spellings or [], strict=False)
+    hits = [(start, term) for start, term in positions if term in terms]
     before, inside = width // 4, width - 2  # characters before the first term, and without the ellipses
     reach = inside - before
-    counts = [len({term for place, term in hits if start <= place < start + reach}) for start, _ in hits]
+    counts = [len({term for position, term in hits if start <= position < start + reach}) for start, _ in hits]
     begin = hits[int(np.argmax(counts))][0] - before if hits else 0
     begin = max(0, min(begin, len(line) - inside))
     return "…" * (begin > 0) + line[begin : begin + inside] + "…" * (begin + inside < len(line))

@@ -89,11 +89,11 @@ class Embedder:
             backend = TORCH
         loaded = load(folder, tokenizer, backend)
         embedder = cls(loaded.model, loaded.tokenizer, pooling, layers, weights, long)
-        places = dict.fromkeys((loaded.folder, loaded.tokenizer_folder))
+        folders = dict.fromkeys((loaded.folder, loaded.tokenizer_folder))
         torch = loaded.backend == TORCH
         model_files = weight_files(loaded.folder) if torch else [BACKENDS[loaded.backend]]
         names = ("config.json", *model_files, *TOKENIZER_FILES)
-        paths = [place / name for place in places for name in names]
+        paths = [parent / name for parent in folders for name in names]
         embedder.files = [path for path in paths if path.is_file()]
         return embedder
 
@@ -134,13 +134,13 @@ class Embedder:
             for row, values in zip(rows, states, strict=True):
                 states_of[row] = values[: len(ids[row])]
         spans = [(start, end) for of_text in offsets for start, end in of_text]
-        index = [number for number, of_text in enumerate(ids) for _ in of_text]
+        index = [text_index for text_index, of_text in enumerate(ids) for _ in of_text]
         columns: Columns = {
-            "index": [first + number for number in index],
+            "index": [first + text_index for text_index in index],
             "token": self.tokenizer.convert_ids_to_tokens([id_ for of_text in ids for id_ in of_text]),
             "start": [start for start, _ in spans],
             "end": [end for _, end in spans],
-            "text": [texts[number][start:end] for number, (start, end) in zip(index, spans, strict=True)],
+            "text": [texts[text_index][start:end] for text_index, (start, end) in zip(index, spans, strict=True)],
             **morphemes_of_tokens(self._tagging_tokenizer, texts, ids, offsets),
             "embedding": np.concatenate(states_of),
         }

@@ -42,13 +42,13 @@ def fill_masks(model: Any, tokenizer: Any, texts: list[str], top_ks: Sequence[in
                 f"a {tokenizer.mask_token} is beyond the model's {tokenizer.model_max_length} tokens; shorten the text"
             )
     masks: list[list[dict[str, float]]] = [[] for _ in texts]
-    for number, logits in mask_logits(model, ids, tokenizer.mask_token_id):
-        masks[number] = [likeliest(tokenizer, row, top_ks[number]) for row in logits]
-    return [{"text": text, "masks": found} for text, found in zip(texts, masks, strict=True)]
+    for index, logits in mask_logits(model, ids, tokenizer.mask_token_id):
+        masks[index] = [likeliest(tokenizer, row, top_ks[index]) for row in logits]
+    return [{"text": text, "masks": probabilities} for text, probabilities in zip(texts, masks, strict=True)]
 
 
 def mask_logits(model: Any, ids: list[list[int]], mask_id: int) -> Iterator[tuple[int, np.ndarray]]:
-    """For each text its number and the logits of its masks, (masks, V) float32; the shortest texts first."""
+    """For each text its index and the logits of its masks, (masks, V) float32; the shortest texts first."""
     features = features_of_ids(ids)
     if isinstance(model, OnnxModel):
         logits_of, max_padding = _by_onnx, MAX_PADDING_CPU
@@ -59,9 +59,9 @@ def mask_logits(model: Any, ids: list[list[int]], mask_id: int) -> Iterator[tupl
         logits_of, max_padding = _by_torch, max_padding_on(device())
         model.to(device())
     for rows in by_tokens(features.lengths, BATCH_TOKENS, max_padding):
-        for number, logits in zip(rows.tolist(), logits_of(model, features, rows, mask_id), strict=True):
+        for index, logits in zip(rows.tolist(), logits_of(model, features, rows, mask_id), strict=True):
             refuse_not_finite(model.name_or_path, {"logits": list(logits)})
-            yield number, logits
+            yield index, logits
 
 
 def _by_torch(model: Any, features: Features, rows: np.ndarray, mask_id: int) -> list[np.ndarray]:

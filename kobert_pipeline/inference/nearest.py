@@ -57,8 +57,8 @@ def nearest(
         numbers = np.concatenate([numbers, best + start], 1)
         cosines = np.concatenate([cosines, np.take_along_axis(scores, best, 1)], 1)
         # those of earlier blocks come first, so a stable sort keeps them first among equals
-        kept = np.argsort(-cosines, axis=1, kind="stable")[:, :count]
-        numbers, cosines = np.take_along_axis(numbers, kept, 1), np.take_along_axis(cosines, kept, 1)
+        selected = np.argsort(-cosines, axis=1, kind="stable")[:, :count]
+        numbers, cosines = np.take_along_axis(numbers, selected, 1), np.take_along_axis(cosines, selected, 1)
     return numbers, cosines
 
 

@@ -44,7 +44,7 @@ class EmbeddedTexts:
     """Vectors of texts, all of which are embedded together and each only once."""
 
     def __init__(self, embedder: TextEmbedder, texts: Sequence[str]) -> None:
-        self.numbers = {text: number for number, text in enumerate(dict.fromkeys(texts))}
+        self.numbers = {text: index for index, text in enumerate(dict.fromkeys(texts))}
         self.vectors = embedder.embed(list(self.numbers))
 
     def embed(self, texts: Sequence[str]) -> np.ndarray:
@@ -119,14 +119,14 @@ def rankers(
     `bm25_weight` and the cosines the rest, each as standard scores over the texts of a query.
     """
     poolings = dict.fromkeys(hybrid if method == "hybrid" else method for method in methods if method != "bm25")
-    found: dict[str, Scores] = {pooling: searched.cosines(embedder_of(pooling)) for pooling in poolings}
+    scores_by_method: dict[str, Scores] = {pooling: searched.cosines(embedder_of(pooling)) for pooling in poolings}
     if {"bm25", "hybrid"} & set(methods):
-        found["bm25"] = searched.bm25()
-        found["hybrid"] = lambda queries: (
-            bm25_weight * standard_scores(found["bm25"](queries))
-            + (1 - bm25_weight) * standard_scores(found[hybrid](queries))
+        scores_by_method["bm25"] = searched.bm25()
+        scores_by_method["hybrid"] = lambda queries: (
+            bm25_weight * standard_scores(scores_by_method["bm25"](queries))
+            + (1 - bm25_weight) * standard_scores(scores_by_method[hybrid](queries))
         )
-    return {method: found[method] for method in methods}
+    return {method: scores_by_method[method] for method in methods}
 
 
 def cosines(texts: Sequence[str], embedder: TextEmbedder) -> Scores:
@@ -149,23 +149,23 @@ def standard_scores(scores: np.ndarray) -> np.ndarray:
 
 
 def not_blank(texts: Sequence[str]) -> list[int]:
-    """The numbers of the texts that say something, of which a line of blanks is none. Raises UserError for none."""
-    numbers = [number for number, text in enumerate(texts) if remove_invisible(text).strip()]
-    if not numbers:
+    """The indices of the texts that are not blank. Raises UserError where all are blank."""
+    indices = [index for index, text in enumerate(texts) if remove_invisible(text).strip()]
+    if not indices:
         raise UserError("all texts to search in are blank; give one text per line")
-    return numbers
+    return indices
 
 
 def top(scores: Scores, queries: Sequence[str], count: int) -> tuple[np.ndarray, np.ndarray]:
-    """The numbers and the scores of the `count` most similar texts per query, best first: (Q, count) each. Of equal
+    """The indices and the scores of the `count` most similar texts per query, best first: (Q, count) each. Of equal
     scores the first text wins."""
-    found = []
+    blocks = []
     for start in range(0, len(queries), QUERIES_AT_ONCE):
         rows = scores(queries[start : start + QUERIES_AT_ONCE])
         best = np.argsort(-rows, axis=1, kind="stable")[:, :count]
-        found.append((best, np.take_along_axis(rows, best, 1)))
-    numbers, values = (np.concatenate(list(chain(part))) for part in zip(*found, strict=True))
-    return numbers, values
+        blocks.append((best, np.take_along_axis(rows, best, 1)))
+    indices, values = (np.concatenate(list(chain(part))) for part in zip(*blocks, strict=True))
+    return indices, values
 
 
 def top_of_stored(
@@ -195,22 +195,22 @@ def top_of_stored(
 
 
 def refuse_other_texts(path: Path, vectors: np.ndarray, texts: Sequence[str], embedder: Embedder) -> None:
-    """Raise UserError where a sample of the vectors in a file are not those of their texts: they are of other texts, of
-    another order, or of another model. Each must be much nearer to the vector of its own text than those of other texts
-    in the sample are, since the vectors of all texts may be alike."""
-    numbers = np.unique(np.linspace(0, len(texts) - 1, SAMPLE).astype(int)).tolist()
+    """Raise UserError where vectors in a file do not belong to their texts, as a sample shows: they come from other
+    texts, another order or another model. Each stored vector must be much nearer to the recomputed vector of its text
+    than any other text of the sample is, since the vectors of all texts may be alike."""
+    indices = np.unique(np.linspace(0, len(texts) - 1, SAMPLE).astype(int)).tolist()
     # of a long text the file may have the mean of its windows
-    rows = dict(zip(numbers, embedder.token_ids([texts[number] for number in numbers]), strict=True))
-    numbers = [number for number, row in rows.items() if len(row) < embedder.max_length]
-    if not numbers or not np.isfinite(vectors[numbers]).all():  # of vectors that are not finite `nearest` says so
+    rows = dict(zip(indices, embedder.token_ids([texts[index] for index in indices]), strict=True))
+    indices = [index for index, row in rows.items() if len(row) < embedder.max_length]
+    if not indices or not np.isfinite(vectors[indices]).all():  # of vectors that are not finite `nearest` says so
         return
-    own = normalized(embedder.embed_ids([rows[number] for number in numbers]))
-    for number, vector, stored in zip(numbers, own, normalized(vectors[numbers]), strict=True):
-        others = np.linalg.norm(own - vector, axis=1)
+    recomputed = normalized(embedder.embed_ids([rows[index] for index in indices]))
+    for index, vector, stored in zip(indices, recomputed, normalized(vectors[indices]), strict=True):
+        others = np.linalg.norm(recomputed - vector, axis=1)
         nearest_other = min(others[others > ROUNDING], default=1.0)
         if np.linalg.norm(stored - vector) > max(ROUNDING, nearest_other / 4):
             raise UserError(
-                f"{path}: vector {number + 1:,} is not that of text {number + 1:,} ({texts[number]!r:.40}); give "
+                f"{path}: vector {index + 1:,} is not that of text {index + 1:,} ({texts[index]!r:.40}); give "
                 "the files in the order in which kobert embed read them, with its checkpoint, pooling and layers"
             )
 
@@ -218,12 +218,12 @@ def refuse_other_texts(path: Path, vectors: np.ndarray, texts: Sequence[str], em
 def ranks(scores: Scores, queries: Sequence[str], gold: np.ndarray) -> np.ndarray:
     """The rank of the right text `gold[i]` for query i, from 1: (Q,). Other texts with the same score count as
     better."""
-    found = []
+    blocks = []
     for start in range(0, len(queries), QUERIES_AT_ONCE):
         rows = scores(queries[start : start + QUERIES_AT_ONCE])
         of_gold = np.take_along_axis(rows, gold[start : start + len(rows), None], 1)
-        found.append((rows >= of_gold).sum(1))
-    return np.concatenate(found)
+        blocks.append((rows >= of_gold).sum(1))
+    return np.concatenate(blocks)
 
 
 def retrieval_scores(scores: Scores, queries: Sequence[str], gold: np.ndarray) -> dict[str, float]:

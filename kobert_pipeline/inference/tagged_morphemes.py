@@ -40,11 +40,11 @@ class TaggingSegmenter:
     def segment(self, texts: Iterable[str]) -> Iterator[Segmentation]:
         """The segmentations of `texts` in the tokenizer's own style."""
         texts, self.tagged = list(texts), {}
-        for text, (own, tagged) in zip(
+        for text, (segmentation, tagged) in zip(
             texts, self.tagging.segment_in((self.segmenter.style, "tagged"), texts), strict=True
         ):
             self.tagged[text] = tagged
-            yield own
+            yield segmentation
 
     def segment_tagged(self, texts: Iterable[str]) -> Iterator[Segmentation]:
         """The segmentations of `texts` in the style `tagged`; only those that are not known are analysed."""

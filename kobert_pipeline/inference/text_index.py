@@ -41,10 +41,10 @@ class TextIndex:
     def __len__(self) -> int:
         return len(self.starts) - 1
 
-    def row(self, number: int) -> dict[str, Any]:
-        """A text (`text`) and its place: `file` of several, and `line`, or of a table `row` and the `id` it may
-        have."""
-        start, end = self.starts[number : number + 2].tolist()
+    def row(self, index: int) -> dict[str, Any]:
+        """A text (`text`) and where it was read: `line`, or of a table `row` and `id` if it has one; `file` where
+        there were several."""
+        start, end = self.starts[index : index + 2].tolist()
         with (self.folder / TEXTS).open("rb") as file:
             file.seek(start)
             row: dict[str, Any] = json.loads(file.read(end - start))
@@ -79,8 +79,8 @@ def write_index(out: Path, rows: Sequence[dict[str, Any]], unit: str, embedder: 
     """Write the index of texts (`rows` as `TextIndex.row` gives them) to the new folder `out`, which appears only when
     it is whole. Returns what `index.json` says of it."""
     texts = [row["text"] for row in rows]
-    with tempfile.TemporaryDirectory(dir=out.absolute().parent, prefix=f".{out.name}-") as place:
-        folder = Path(place) / out.name
+    with tempfile.TemporaryDirectory(dir=out.absolute().parent, prefix=f".{out.name}-") as temporary:
+        folder = Path(temporary) / out.name
         folder.mkdir()
         starts = [0]
         with (folder / TEXTS).open("wb") as file:

@@ -41,8 +41,8 @@ RECORD, LOCK = "started.json", ".lock"
 def json_lines(columns: Columns) -> Iterator[str]:
     """One JSON object per row. Numbers are the shortest decimals that give the same float32."""
     others = {name: values for name, values in columns.items() if name != "embedding"}
-    for number, vector in enumerate(columns["embedding"]):
-        row = {name: values[number] for name, values in others.items()}
+    for index, vector in enumerate(columns["embedding"]):
+        row = {name: values[index] for name, values in others.items()}
         row["embedding"] = short_floats(vector)
         yield json.dumps(row, ensure_ascii=False)
 
@@ -139,8 +139,8 @@ def write_vectors(
     with locked(folder):
         _check_record(folder, record)
         parts, counts, done = [], dict[str, int](), 0
-        for number, texts in enumerate(chain([first], remaining)):
-            parts.append(folder / f"{number:06d}{out.suffix}")
+        for part_index, texts in enumerate(chain([first], remaining)):
+            parts.append(folder / f"{part_index:06d}{out.suffix}")
             for name, count in _part_counts(parts[-1], texts, done, embed).items():
                 counts[name] = counts.get(name, 0) + count
             done += len(texts)

@@ -50,5 +50,5 @@ def mean_by_text(values: np.ndarray, ids: list[list[int]], text_of: np.ndarray) 
     totals = np.maximum(np.bincount(text_of, weights), 1)
     sums = np.zeros((len(totals), values.shape[1]))
     np.add.at(sums, text_of, weights[:, None] * values)
-    found: np.ndarray = (sums / totals[:, None]).astype(values.dtype)
-    return found
+    means: np.ndarray = (sums / totals[:, None]).astype(values.dtype)
+    return means
