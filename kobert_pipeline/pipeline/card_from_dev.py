@@ -25,15 +25,15 @@ MOST, FEWEST = 1000, 100
 
 
 def with_dev(facts: CardFacts, options: FeaturesOptions, features: Path, model: Path, tokenizer: Path) -> CardFacts:
-    """The facts with what is taken from the dev split in the folder `features`, made with these options, and with the
-    tokenizer, of those in the folder `tokenizer`, that the model is evaluated and published with."""
-    own = own_tokenizer(tokenizer, options.plain_share)
+    """The facts, with what the dev split in the folder `features` adds; it was made with these options. The folder
+    `tokenizer` holds the tokenizer that the model is evaluated and published with."""
+    model_tokenizer = own_tokenizer(tokenizer, options.plain_share)
     return replace(
         facts,
-        plain_is_own=own != tokenizer,
+        plain_is_own=model_tokenizer != tokenizer,
         plain_share=options.plain_share,
         example=card_example(Task.of_features(features), dev_licence(options), features),
-        noise=noise_on_dev(model, own, features, options.dev),
+        noise=noise_on_dev(model, model_tokenizer, features, options.dev),
     )
 
 

@@ -152,11 +152,11 @@ def _measure(
     evaluating = time.monotonic()
     HeldOutEvaluator(module, options, plan.mixed_precision, held_out, vocabulary, out)(0)
     evaluation_seconds, seconds_per_token, steps_per_token = time.monotonic() - evaluating, 0.0, 0.0
-    for number, (tokens, _) in enumerate(parts):
+    for phase, (tokens, _) in enumerate(parts):
         extra_seconds, step_seconds = _time_steps(
-            module, plan, schedule, number, steps, seconds / len(parts), out / str(number)
+            module, plan, schedule, phase, steps, seconds / len(parts), out / str(phase)
         )
-        loader, share = schedule.loaders[number], tokens / options.total_tokens
+        loader, share = schedule.loaders[phase], tokens / options.total_tokens
         start_seconds += extra_seconds
         # every epoch is planned when it begins, which takes as long as for the first
         step_seconds += planning_seconds / len(parts) / loader.steps_per_epoch()

@@ -41,15 +41,15 @@ def validate_checkpoint(recipe: Recipe, run_dir: Path) -> None:
         refuse_unfit(recipe.pretrain.objective, recipe.pretrain.longest, config, recipe.checkpoint)
 
 
-def refuse_unmatched(corpus: CorpusOptions | None, data_dir: Path, given: Mapping[str, Sequence[str]]) -> None:
-    """Raise UserError for a pattern that matches no file of the corpus; `given`: {option: its patterns}."""
-    if corpus is None or not any(given.values()):
+def refuse_unmatched(corpus: CorpusOptions | None, data_dir: Path, patterns_of: Mapping[str, Sequence[str]]) -> None:
+    """Raise UserError for a pattern that matches no file of the corpus; `patterns_of`: {option: its patterns}."""
+    if corpus is None or not any(patterns_of.values()):
         return
     try:
         names = source_names(corpus, data_dir)
     except UserError:
         return  # a missing file is reported by the stage corpus, with how to get it
-    for option, patterns in given.items():
+    for option, patterns in patterns_of.items():
         if (pattern := first_unmatched(patterns, names)) is not None:
             others = len(names) - NAMES_SHOWN
             raise UserError(

@@ -214,8 +214,8 @@ def results_of(
     controls: dict[str, list[Path]],
     data: dict[str, Any],
 ) -> Results:
-    """The scores of the fine-tuning `name` and of its finished controls, of which those over n-grams are the baselines:
-    on test where there is a test set, else on dev.
+    """The scores of the fine-tuning `name` and of its finished controls, on test where there is a test set, else on
+    dev. Controls over n-grams are the baselines.
 
     `by_seed` holds the manifest of each seed, `data` the counts of the features. Both the published seed and the order
     of the controls are chosen by dev scores, since a choice by test scores would make these too good.
@@ -227,9 +227,9 @@ def results_of(
     runs = list(by_seed.values())
     split = final_split(runs)
     best = max(by_seed, key=lambda seed: dev_score(by_seed[seed]))
-    found = finished_controls(controls)
+    control_runs = finished_controls(controls)
     # a control may leave the test set unread, and then there is nothing to compare
-    finished = {control: of_seeds for control, of_seeds in found.items() if split in of_seeds[0]["counts"]}
+    finished = {control: of_seeds for control, of_seeds in control_runs.items() if split in of_seeds[0]["counts"]}
     order = sorted(finished, key=lambda control: -mean([dev_score(run) for run in finished[control]]))
     with_ngrams = [control for control in order if "ngrams" in finished[control][0]["options"]]
     scores = {control: scores_by_metric(finished[control], split) for control in order}
@@ -241,7 +241,7 @@ def results_of(
         by_seed[best]["options"].get("init") == "scratch", data.get("dev_examples_synthetic", 0),
         ablation=ablation_by_metric(runs, split),
         baselines={control: scores[control] for control in with_ngrams},
-        own_ablation=by_seed[best]["counts"].get(f"{split}_prior_ablation", {}),
+        seed_ablation=by_seed[best]["counts"].get(f"{split}_prior_ablation", {}),
     )  # fmt: skip
 
 

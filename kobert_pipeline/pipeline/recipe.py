@@ -85,8 +85,8 @@ class Recipe(Options):
 
     @field_validator("report_to", mode="before")
     @classmethod
-    def _listed(cls, given: Any) -> Any:
-        return [given] if isinstance(given, str) else given
+    def _listed(cls, value: Any) -> Any:
+        return [value] if isinstance(value, str) else value
 
     @model_validator(mode="after")
     def _plain_names(self) -> "Recipe":
@@ -112,13 +112,13 @@ class Recipe(Options):
             return self
         # compared with the defaults, which a dump of the recipe contains
         defaults = {name: field.default for name, field in type(self).model_fields.items()}
-        given = [name for name in SECTIONS_FROM_TEXT if getattr(self, name) != defaults[name]]
-        if self.corpus is None and given:
+        stated_sections = [name for name in SECTIONS_FROM_TEXT if getattr(self, name) != defaults[name]]
+        if self.corpus is None and stated_sections:
             raise ValueError(
                 f"checkpoint is {self.checkpoint!r}, which takes the place of pretraining, but there is also "
-                f"{', '.join(given)}; leave that out, or name the corpus that it is pretrained on further"
+                f"{', '.join(stated_sections)}; leave that out, or name the corpus that it is pretrained on further"
             )
-        other = [name for name in OWN_TOKENIZER if name in given]
+        other = [name for name in OWN_TOKENIZER if name in stated_sections]
         other += [f"pretrain.{name}" for name in ("base", "word_vectors") if getattr(self.pretrain, name)]
         # compared as dumps, which leave out what does not change the model
         default = pretrain_stage.PretrainOptions().architecture

@@ -87,10 +87,10 @@ def checkpoint_to_continue(recipe: Recipe, run: Run) -> Path | None:
     return run.folder("checkpoint", checkpoint_stage.MODEL) if recipe.continues else None
 
 
-def data_folder(recipe: str, given: str | None) -> Path:
-    """The folder of a recipe's data: `given` by the recipe, else by KOBERT_DATA, else the one that comes with a clone.
-    Raises UserError for one that does not exist, and where there is none."""
-    chosen = given or os.environ.get("KOBERT_DATA")
+def data_folder(recipe: str, data_dir: str | None) -> Path:
+    """The folder of a recipe's data: the recipe's `data_dir`, else KOBERT_DATA, else the one that comes with a clone.
+    Raises UserError for a folder that does not exist, and where none is named."""
+    chosen = data_dir or os.environ.get("KOBERT_DATA")
     if not chosen:
         if (box := bundled()) is not None:
             return box

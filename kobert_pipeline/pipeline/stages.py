@@ -144,9 +144,9 @@ def features_preflight(recipe: Recipe, run: Run, name: str) -> None:
     """Raise UserError for a checkpoint that does not fit, or for sources that are not in the corpus."""
     validate_checkpoint(recipe, run.run_dir)
     options = recipe.features[name]
-    made = {"synthesize": options.synthesize, "pairs": options.pairs}
-    given = {f"features.{name}.{option}.sources": group.sources for option, group in made.items() if group}
-    refuse_unmatched(recipe.corpus, run.data_dir, given)
+    groups = {"synthesize": options.synthesize, "pairs": options.pairs}
+    patterns = {f"features.{name}.{option}.sources": group.sources for option, group in groups.items() if group}
+    refuse_unmatched(recipe.corpus, run.data_dir, patterns)
 
 
 def pretrain_preflight(recipe: Recipe, run: Run) -> None:
@@ -197,7 +197,7 @@ def training_jobs(
     if soft_labels:
         inputs[finetune_stage.SOFT_LABELS_FOLDER] = soft_labels
         soft_labels = soft_labels.absolute()
-    given = run.folder("features", features)
+    features_dir = run.folder("features", features)
     recorded = recorded_options(options)
     folder = run.run_dir / "finetune" / name
     grid = options.plan.settings() if options.plan.varied else {}
@@ -210,7 +210,7 @@ def training_jobs(
             {**recorded, "plan": trial_plan.dump(), "seed": seed, "trial": True},
             name=f"{name}/grid/{setting}", resumable=True, inputs=inputs | start, writes=finetune_stage.WRITES,
             preflight=tracking.refuse_missing_libraries,
-            run=partial(finetune_stage.trial, options, trial_plan, seed, given, model, tracking=tracking,
+            run=partial(finetune_stage.trial, options, trial_plan, seed, features_dir, model, tracking=tracking,
                         soft_labels=soft_labels),
         )  # fmt: skip
     absolute_trials = {setting: trial.absolute() for setting, trial in trials.items()}
@@ -222,8 +222,8 @@ def training_jobs(
             name=f"{name}/{seed}", resumable=True, inputs=inputs | start, candidates=tuple(trials.values()),
             writes=finetune_stage.WRITES, preflight=tracking.refuse_missing_libraries,
             extra_inputs=partial(finetune_stage.chosen_setting, options, inputs["features"], trials),
-            run=partial(finetune_stage.run, options, seed, given, model, trials=absolute_trials, tracking=tracking,
-                        soft_labels=soft_labels, before_test=run.before_test),
+            run=partial(finetune_stage.run, options, seed, features_dir, model, trials=absolute_trials,
+                        tracking=tracking, soft_labels=soft_labels, before_test=run.before_test),
         )  # fmt: skip
 
 
@@ -251,13 +251,13 @@ def starting_model(recipe: Recipe, run: Run, name: str | None, seed: int) -> tup
 
 
 def ngram_jobs(
-    recipe: Recipe, run: Run, name: str, options: finetune_stage.FinetuneOptions, given: Ngrams
+    recipe: Recipe, run: Run, name: str, options: finetune_stage.FinetuneOptions, ngram_options: Ngrams
 ) -> Iterator[Job]:
-    """Features -> a classifier over n-grams per seed, with its options `given`. The pretrained model plays no part."""
+    """Features -> a classifier over n-grams per seed, with `ngram_options`. The pretrained model plays no part."""
     stage, tokenizer = origin(recipe).tokenizer
     features = options.features or name
     # `test` only where it is not the default, so that runs from before it existed stay valid
-    recorded = {"ngrams": given.dump(), "features": features} | ({} if options.test else {"test": False})
+    recorded = {"ngrams": ngram_options.dump(), "features": features} | ({} if options.test else {"test": False})
     for seed in options.seeds:
         yield Job(
             "finetune", run.run_dir / "finetune" / name / str(seed), ngrams.VERSION,
@@ -265,7 +265,7 @@ def ngram_jobs(
             inputs={"features": run.run_dir / "features" / features, stage: run.run_dir / stage},
             # it takes seconds, so nothing is trained before the test set may be read
             run=postpone if run.before_test and options.test else partial(
-                ngrams.run, given, options.test, seed, run.folder("features", features), run.folder(tokenizer)
+                ngrams.run, ngram_options, options.test, seed, run.folder("features", features), run.folder(tokenizer)
             ),
         )  # fmt: skip
 

@@ -23,7 +23,7 @@ class Results:
     """Scores of the same network trained from scratch on the same data, by fine-tuning, the best on dev first."""
     seed: str = ""
     """The seed of the published weights."""
-    own: dict[str, float] = field(default_factory=dict)
+    seed_scores: dict[str, float] = field(default_factory=dict)
     """The scores of that seed alone."""
     class_report: dict[str, Any] = field(default_factory=dict)
     """Its scores by class and its confusion matrix; {} for tasks without classes."""
@@ -44,7 +44,7 @@ class Results:
     """The number of examples that the scores are of; 0 where it is not known."""
     ablation: dict[str, Scores] = field(default_factory=dict)
     """Scores of the network alone, with its priors, and of the priors alone; {} for a task without priors."""
-    own_ablation: dict[str, dict[str, float]] = field(default_factory=dict)
+    seed_ablation: dict[str, dict[str, float]] = field(default_factory=dict)
     """Those of the published seed."""
     ablation_as_stored: bool = False
     """Whether those were measured with the weights as they are stored, not as they were trained."""

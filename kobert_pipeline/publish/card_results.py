@@ -66,12 +66,12 @@ def sampling_errors(results: Results) -> list[str]:
 
 def own_scores(results: Results) -> list[str]:
     """The scores of the seed whose weights the folder holds."""
-    if not results.own:
+    if not results.seed_scores:
         return []
     published = f"The weights in this folder are those of seed {results.seed}"
     if len(next(iter(results.scores.values()))) == 1:
         return [f"{published}."]  # whose scores the table shows
-    by_part = results.own_ablation or {"": results.own}
+    by_part = results.seed_ablation or {"": results.seed_scores}
     listed = "; ".join(
         f"{part.replace('_', ' ')} " * bool(part) + ", ".join(f"{name} {value:.2f}" for name, value in scores.items())
         for part, scores in by_part.items()

@@ -44,10 +44,10 @@ def export(model: Path, tokenizer: Path, out: Path, dtype: str = "float32", plai
     refuse_disagreement(model, loaded)
     # truncate where fine-tuning did, so that `transformers` reads as much of a text as `kobert predict`
     loaded.model_max_length = inference_length(config)
-    place = out / loaded.segmenter.analyzer if plain_is_own else out
-    loaded.save_pretrained(place)
+    tokenizer_folder = out / loaded.segmenter.analyzer if plain_is_own else out
+    loaded.save_pretrained(tokenizer_folder)
     if is_morpheme_tokenizer(loaded):
-        (place / LICENSE_FILE).write_text(code_licence(), encoding="utf-8")
+        (tokenizer_folder / LICENSE_FILE).write_text(code_licence(), encoding="utf-8")
     if (tokenizer / PLAIN).is_dir():
         export_plain(config, tokenizer / PLAIN, out if plain_is_own else out / PLAIN)
     # its config still says float32, in which `transformers` then loads and computes weights of any type

@@ -239,11 +239,11 @@ def cost_text(facts: CardFacts) -> list[str]:
     rows = [[escaped(cost.stage), f"{cost.hours:.3f}", escaped(cost.device)] for cost in facts.costs]
     parts = [table(["stage", "device hours", "on"], rows)] if rows else ["Not recorded."]
     if facts.emissions:
-        given = facts.emissions
+        emissions = facts.emissions
         hours = sum(cost.hours for cost in facts.costs)
         parts.append(
-            f"CO2: {hours:.3f} h x {given.watts:g} W / 1000 x {given.grams_per_kwh:g} g/kWh = "
-            f"{grams(facts.costs, given):,.1f} g; power and grams per kWh are its publisher's statement."
+            f"CO2: {hours:.3f} h x {emissions.watts:g} W / 1000 x {emissions.grams_per_kwh:g} g/kWh = "
+            f"{grams(facts.costs, emissions):,.1f} g; power and grams per kWh are its publisher's statement."
         )
     return parts
 
@@ -334,8 +334,8 @@ def metadata(facts: CardFacts) -> dict[str, Any]:
         **widget(facts),
         **emissions,
     )
-    found: dict[str, Any] = data.to_dict()
-    return found
+    fields: dict[str, Any] = data.to_dict()
+    return fields
 
 
 def widget(facts: CardFacts) -> dict[str, Any]:

@@ -68,23 +68,23 @@ def _exported(folder: Path, auto_class: str, texts: list[str]) -> dict[str, Any]
     model.config.use_cache = False  # otherwise a decoder also returns its keys and values
     example = dict(tokenizer(texts, padding=True, return_tensors="pt"))
     with torch.no_grad():
-        found = model(**example, output_hidden_states=True)
-    outputs = [name for name, value in found.items() if isinstance(value, torch.Tensor)]
+        model_output = model(**example, output_hidden_states=True)
+    outputs = [name for name, value in model_output.items() if isinstance(value, torch.Tensor)]
     # last, so that a head's own output stays the first; a model with a decoder has none of this name
-    outputs += [HIDDEN_STATES] if HIDDEN_STATES not in outputs and "hidden_states" in found else []
+    outputs += [HIDDEN_STATES] if HIDDEN_STATES not in outputs and "hidden_states" in model_output else []
     wrapped = _with_positional_inputs(model, list(example), outputs)
     path = folder / ONNX
     path.parent.mkdir(exist_ok=True)
     dynamic = tuple({0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC} for _ in example)
     size = sum(parameter.numel() * 4 for parameter in model.parameters())
     _export(wrapped, example, outputs, dynamic, path, external=size > MAX_INLINE_BYTES)
-    difference, number = compare(wrapped, path, batches(tokenizer, texts), outputs)
+    difference, text_count = compare(wrapped, path, batches(tokenizer, texts), outputs)
     if not difference <= TOLERANCE:  # NaN, too
         raise UserError(
             f"publish: {path} gives outputs that differ from torch's by {difference}, more than {TOLERANCE}; set "
             "onnx: false"
         )
-    return {"onnx_texts": number, "onnx_max_difference": difference}
+    return {"onnx_texts": text_count, "onnx_max_difference": difference}
 
 
 def write_int8(folder: Path) -> None:

@@ -24,11 +24,11 @@ def cost_on_dev(features: Path, exact: WeightFile, rounded: WeightFile) -> Round
     _, state = fine_tuned_for(read_json(exact.folder / "config.json"))
     task, dev = Task.of_features(features).with_inference_state(state), Features.load(features / "dev")
     ours, theirs = (predictions(weights, task, dev) for weights in (exact, rounded))
-    differ = sum(one != other for one, other in zip(ours.predictions, theirs.predictions, strict=True))
+    differ = sum(a != b for a, b in zip(ours.predictions, theirs.predictions, strict=True))
     # numbers, such as those of a regression, nearly all differ a little
-    are_numbers = any(isinstance(one, float) for one in ours.predictions)
+    are_numbers = any(isinstance(prediction, float) for prediction in ours.predictions)
     metric = task.selection_metric(ours.scores)
-    scores = tuple(round(one.scores[metric], 4) for one in (ours, theirs))
+    scores = tuple(round(predicted.scores[metric], 4) for predicted in (ours, theirs))
     return RoundingCost(len(dev.examples), metric, scores, None if are_numbers else differ)
 
 
