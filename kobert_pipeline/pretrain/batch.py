@@ -60,13 +60,13 @@ class Batch:
         questions = int(np.count_nonzero(self.questions[..., 0]))
         return self.step_denominators or LossDenominators(len(self.input_ids), len(self.labels), pairs, questions)
 
-    def part(self, number: int, parts: int) -> "Batch":
-        """Part `number` (from 0) of `parts`: whole sequences, with about the same number of tokens in each part."""
+    def part(self, index: int, parts: int) -> "Batch":
+        """Part `index` (from 0) of `parts`: whole sequences, with about the same number of tokens in each part."""
         ends = np.cumsum(self.lengths)
         # the sequence in which each share of the tokens ends; it goes to the part before the border
         bounds = np.searchsorted(ends, ends[-1] * np.arange(1, parts) / parts, side="left")
         edges = [0, *np.minimum(bounds + 1, len(ends)).tolist(), len(ends)]
-        left, right = edges[number : number + 2]
+        left, right = edges[index : index + 2]
         return self._slice(left, right) if left < right else self._placeholder_part()
 
     def _placeholder_part(self) -> "Batch":

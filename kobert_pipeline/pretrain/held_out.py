@@ -174,8 +174,9 @@ def _evaluate_batches(module: LossModule, held_out: Loader, batches: int) -> lis
     results = []
     training = module.training
     module.eval()
-    place = device()
-    own_gpu = [place] if place.type == "cuda" else []  # saving the state of the other GPUs would use memory on each
+    target_device = device()
+    # saving the state of the other GPUs would use memory on each
+    own_gpu = [target_device] if target_device.type == "cuda" else []
     try:
         # not compiled: every held-out batch has another shape, so each would be compiled anew
         with torch.random.fork_rng(own_gpu), torch.compiler.set_stance("force_eager"):
@@ -183,7 +184,7 @@ def _evaluate_batches(module: LossModule, held_out: Loader, batches: int) -> lis
             torch.manual_seed(0)
             for step in range(min(batches, held_out.steps_per_epoch())):
                 batch = held_out.batch(step)
-                loss, values = module(to_device(batch, place))
+                loss, values = module(to_device(batch, target_device))
                 scalars = {"loss": float(loss), **{name: float(value) for name, value in values.items()}}
                 results.append((batch.labels, scalars))
     finally:

@@ -70,21 +70,21 @@ class LossModule(torch.nn.Module):
         return 6.0 * (sizes.encoder_weights(kind) * tokens + head + 2 * sizes.attention_width(kind) * squares)
 
 
-def uses_varlen(place: torch.device, plan: Plan) -> bool:
+def uses_varlen(target_device: torch.device, plan: Plan) -> bool:
     """Whether PyTorch's kernel for packed sequences can be used: it requires a 16-bit type and an Ampere GPU or
     newer."""
     return (
         plan.mixed_precision == "bf16"
-        and place.type == "cuda"
+        and target_device.type == "cuda"
         and has_varlen()
-        and torch.cuda.get_device_capability(place) >= (8, 0)
+        and torch.cuda.get_device_capability(target_device) >= (8, 0)
     )
 
 
-def triton_error(place: torch.device, module: LossModule | None) -> str | None:
+def triton_error(target_device: torch.device, module: LossModule | None) -> str | None:
     """Why `triton_attention` can't be used for the model, found by trying it; empty where there is nothing to try, None
     where it can be used."""
-    if module is None or place.type != "cuda" or find_spec("triton") is None:
+    if module is None or target_device.type != "cuda" or find_spec("triton") is None:
         return ""
     from kobert_pipeline.training.triton_attention import kernel_error
 
@@ -92,28 +92,31 @@ def triton_error(place: torch.device, module: LossModule | None) -> str | None:
     heads = {
         (config.hidden_size // config.num_attention_heads, config.model_type == "modernbert") for config in configs
     }
-    return next(filter(None, (kernel_error(place, width, is_rotary) for width, is_rotary in sorted(heads))), None)
+    return next(
+        filter(None, (kernel_error(target_device, width, is_rotary) for width, is_rotary in sorted(heads))), None
+    )
 
 
-def attention_kernel(place: torch.device, plan: Plan, module: LossModule | None = None) -> str:
+def attention_kernel(target_device: torch.device, plan: Plan, module: LossModule | None = None) -> str:
     """The name of the kernel that packed sequences are attended with in `batches`. Warns where a GPU could have had a
     faster one."""
-    if uses_varlen(place, plan):
-        error = triton_error(place, module)
+    if uses_varlen(target_device, plan):
+        error = triton_error(target_device, module)
         if error is None:
             return f"Triton up to {TILE} tokens, varlen_attn beyond"
         if not error:
             return "varlen_attn"
         warnings.warn(
             f"pretraining is slower than it could be: Triton's attention for short sequences is not used on "
-            f"{torch.cuda.get_device_name(place)} with torch {torch.__version__}: {error}",
+            f"{torch.cuda.get_device_name(target_device)} with torch {torch.__version__}: {error}",
             stacklevel=2,
         )
         return f"varlen_attn, since Triton's failed: {error}"
-    if place.type == "cuda" and plan.mixed_precision == "bf16":
+    if target_device.type == "cuda" and plan.mixed_precision == "bf16":
         warnings.warn(
-            f"pretraining is slower than it could be: torch {torch.__version__} on {torch.cuda.get_device_name(place)} "
-            "has no kernel for packed sequences; it takes torch 2.11 or newer and an Ampere GPU or newer",
+            f"pretraining is slower than it could be: torch {torch.__version__} on "
+            f"{torch.cuda.get_device_name(target_device)} has no kernel for packed sequences; it takes torch 2.11 or "
+            "newer and an Ampere GPU or newer",
             stacklevel=2,
         )
     return "scaled_dot_product_attention"
@@ -135,20 +138,20 @@ def shape_to_compile(tokens: int, max_length: int, objective: Objective) -> tupl
 def batches(schedule: PhaseSchedule, plan: Plan, module: LossModule | None = None) -> BatchAt:
     """The batches of a schedule by step and part, on this rank's device, for the fastest kernels that compute attention
     of `module` there."""
-    place = device()
-    varlen = uses_varlen(place, plan)
-    tiled = varlen and triton_error(place, module) is None
+    target_device = device()
+    varlen = uses_varlen(target_device, plan)
+    tiled = varlen and triton_error(target_device, module) is None
 
     def batch_at(step: int, part: int, parts: int) -> TensorBatch:
         batch, loader = schedule.batch(step), schedule.loader_at(step)
         batch = batch.part(part, parts) if parts > 1 else batch
         if plan.torch_compile:
             shape = shape_to_compile(math.ceil(loader.batch_tokens / parts), loader.max_length, loader.objective)
-        elif place.type == "cpu" and plan.mixed_precision == "bf16":
+        elif target_device.type == "cpu" and plan.mixed_precision == "bf16":
             # oneDNN makes and keeps a kernel for every shape that it meets
             shape = (CPU_MULTIPLE, loader.max_length, CPU_MULTIPLE, CPU_MULTIPLE)
         else:
-            return to_device(batch, place, varlen, tiled)
-        return to_device(batch.pad_to(*shape, pad_id=loader.shards.special.pad), place, varlen, tiled)
+            return to_device(batch, target_device, varlen, tiled)
+        return to_device(batch.pad_to(*shape, pad_id=loader.shards.special.pad), target_device, varlen, tiled)
 
     return batch_at

@@ -47,8 +47,8 @@ class PhaseSchedule:
         # the first phase uses the seed itself, as a training without phases would; Philox keys have 128 bits, so the
         # upper 64 distinguish the phases
         self.loaders = [
-            Loader(shards.of_sources(options.sources), options, vocab_size, seed + (number << 64))
-            for number, (_, options) in enumerate(phases)
+            Loader(shards.of_sources(options.sources), options, vocab_size, seed + (phase << 64))
+            for phase, (_, options) in enumerate(phases)
         ]
         steps = (loader.steps_for(tokens) for loader, (tokens, _) in zip(self.loaders, phases, strict=True))
         self.ends = list(accumulate(steps))  # the number of the first step after each phase
@@ -77,11 +77,11 @@ class PhaseSchedule:
         return -(-self.loader_at(step).batch_tokens // max_tokens)
 
     def _build(self, step: int) -> Batch:
-        number = self._phase_at(step)
-        return self.loaders[number].batch(step - self._first_step(number), step / max(1, self.steps - 1))
+        phase = self._phase_at(step)
+        return self.loaders[phase].batch(step - self._first_step(phase), step / max(1, self.steps - 1))
 
     def _phase_at(self, step: int) -> int:
-        return next(number for number, end in enumerate(self.ends) if step < end)
+        return next(phase for phase, end in enumerate(self.ends) if step < end)
 
     def tokens(self) -> int:
         """Number of tokens in all steps, including special tokens."""

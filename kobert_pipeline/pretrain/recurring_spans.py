@@ -44,8 +44,8 @@ class Asked(NamedTuple):
 def frequent_tokens(shards: Shards, frequency: float) -> np.ndarray:
     """The tokens that make up more than the share `frequency` of the text, ascending."""
     sample = np.concatenate([np.empty(0, np.int64), *(shard.ids[:SAMPLE] for _, shard in shards)])
-    found: np.ndarray = np.flatnonzero(np.bincount(sample) > frequency * len(sample))
-    return found
+    frequent: np.ndarray = np.flatnonzero(np.bincount(sample) > frequency * len(sample))
+    return frequent
 
 
 def clusters_in(packed: Packed, frequent: np.ndarray, longest: int) -> list[Cluster]:
@@ -98,39 +98,39 @@ def ask(
     bounds = np.cumsum(packed.lengths).tolist()
     questions = np.zeros((len(packed.lengths), most_questions, 3), np.int64)
     counts = [0] * len(packed.lengths)
-    ids, maskable, kept = packed.input_ids.copy(), packed.maskable.copy(), np.ones(len(packed.input_ids), bool)
+    ids, maskable, remaining = packed.input_ids.copy(), packed.maskable.copy(), np.ones(len(packed.input_ids), bool)
     drawn = rng.random(len(clusters)).tolist()
-    for number in rng.permutation(len(clusters)).tolist():
-        starts, length = clusters[number]
+    for index in rng.permutation(len(clusters)).tolist():
+        starts, length = clusters[index]
         # all occurrences are in one text, and so in one sequence
         row = bisect_right(bounds, starts[0])
         if counts[row] + len(starts) - 1 > most_questions:
             continue
-        answer = starts[int(drawn[number] * len(starts))]
+        answer = starts[int(drawn[index] * len(starts))]
         for start in starts:
             maskable[start : start + length] = False
             if start != answer:
                 questions[row, counts[row]] = start, answer, answer + length - 1
                 counts[row] += 1
                 ids[start] = question_token
-                kept[start + 1 : start + length] = False
-    return _without(packed._replace(input_ids=ids, maskable=maskable), questions, kept)
+                remaining[start + 1 : start + length] = False
+    return _without(packed._replace(input_ids=ids, maskable=maskable), questions, remaining)
 
 
-def _without(packed: Packed, questions: np.ndarray, kept: np.ndarray) -> Asked:
-    """The tokens that are `kept`, (T,) bool; `questions` have positions among all tokens before, and in their sequence
-    afterwards."""
+def _without(packed: Packed, questions: np.ndarray, remaining: np.ndarray) -> Asked:
+    """Only the tokens marked in `remaining`, (T,) bool. Positions in `questions` count all tokens before, and the
+    tokens of their sequence afterwards."""
     starts = np.cumsum(packed.lengths) - packed.lengths
-    lengths = np.add.reduceat(kept.astype(np.int64), starts)
-    moved = np.cumsum(kept) - 1  # (T,) the new position of each token that is kept
+    lengths = np.add.reduceat(remaining.astype(np.int64), starts)
+    moved = np.cumsum(remaining) - 1  # (T,) the new position of each remaining token
     questions = np.where(questions > 0, moved[questions] - moved[starts][:, None, None], 0)
     return Asked(
         Packed(
-            input_ids=packed.input_ids[kept],
-            token_type_ids=packed.token_type_ids[kept],
+            input_ids=packed.input_ids[remaining],
+            token_type_ids=packed.token_type_ids[remaining],
             position_ids=ranges(np.zeros(len(lengths), np.int64), lengths),
-            boundaries=packed.boundaries[kept],
-            maskable=packed.maskable[kept],
+            boundaries=packed.boundaries[remaining],
+            maskable=packed.maskable[remaining],
             lengths=lengths,
         ),
         questions,

@@ -13,8 +13,8 @@ import torch
 
 def autocast_dtype(tensor: torch.Tensor) -> torch.dtype:
     """The type in which autocast multiplies `tensor` with a matrix: its own where autocast is off."""
-    place = tensor.device.type
-    return torch.get_autocast_dtype(place) if torch.is_autocast_enabled(place) else tensor.dtype
+    device_type = tensor.device.type
+    return torch.get_autocast_dtype(device_type) if torch.is_autocast_enabled(device_type) else tensor.dtype
 
 
 def use_16_bit_residuals(model: torch.nn.Module) -> None:
@@ -37,6 +37,6 @@ def layer_norm(norm: torch.nn.LayerNorm, states: torch.Tensor) -> torch.Tensor:
     dtype = autocast_dtype(states)
     # a CPU keeps mean and deviation in fp32 only beside fp32 weights; CUDA always does, and takes one type only
     of_weights = torch.float32 if states.device.type == "cpu" else dtype
-    weight, bias = (one if one is None else one.to(of_weights) for one in (norm.weight, norm.bias))
+    weight, bias = (tensor if tensor is None else tensor.to(of_weights) for tensor in (norm.weight, norm.bias))
     with torch.autocast(states.device.type, enabled=False):  # else CUDA would copy the states to fp32
         return torch.nn.functional.layer_norm(states.to(dtype), norm.normalized_shape, weight, bias, norm.eps)

@@ -41,8 +41,8 @@ class Sentences(NamedTuple):
 
 
 def sentences_of(shard: Shard, ordered_room: int, unordered_room: int) -> Sentences:
-    """The sentences of ordered documents and the paragraphs of the others, of chosen documents only. Those longer than
-    `ordered_room` or `unordered_room` tokens are split into parts of that length."""
+    """The sentences of ordered documents and the paragraphs of the others, of chosen documents only. What is longer
+    than `ordered_room` or `unordered_room` tokens is split into parts of that length."""
     bits = np.where(shard.ordered, SENTENCE, PARAGRAPH).astype(np.uint8).repeat(np.diff(shard.documents))
     starts = np.flatnonzero(shard.boundaries & bits)
     ends = np.append(starts[1:], len(shard.ids))[: len(starts)]
@@ -53,7 +53,7 @@ def sentences_of(shard: Shard, ordered_room: int, unordered_room: int) -> Senten
     part = np.arange(parts.sum()) - np.repeat(np.cumsum(parts) - parts, parts)
     starts, ends, document, room, parts = (column.repeat(parts) for column in (starts, ends, document, room, parts))
     starts = starts + part * room
-    found = Sentences(
+    sentences = Sentences(
         starts=starts,
         ends=np.minimum(starts + room, ends),
         documents=np.asarray(shard.documents)[document],
@@ -61,7 +61,7 @@ def sentences_of(shard: Shard, ordered_room: int, unordered_room: int) -> Senten
         is_split=parts > 1,
         is_first_part=part == 0,
     )
-    return found if shard.chosen is None else Sentences(*(column[shard.chosen[document]] for column in found))
+    return sentences if shard.chosen is None else Sentences(*(column[shard.chosen[document]] for column in sentences))
 
 
 def sequence_ends(starts: np.ndarray, ends: np.ndarray, room: np.ndarray | int, opens: np.ndarray) -> np.ndarray:

@@ -94,7 +94,7 @@ class PretrainOptions(Options):
     def of_phase(self, phase: Phase) -> "PretrainOptions":
         """These options with the values that a phase sets."""
         names = ("max_length", "batch_tokens", "sources")
-        return self.model_copy(update={name: own for name in names if (own := getattr(phase, name)) is not None})
+        return self.model_copy(update={name: value for name in names if (value := getattr(phase, name)) is not None})
 
     def with_whole_word_masking(self) -> "PretrainOptions":
         """These options with whole eojeols masked together, because visible parts of a word would give away the

@@ -41,7 +41,7 @@ class TensorBatch:
 
 
 def to_device(
-    batch: Batch, place: torch.device | str = "cpu", varlen: bool = False, tiled: bool = False
+    batch: Batch, device: torch.device | str = "cpu", varlen: bool = False, tiled: bool = False
 ) -> TensorBatch:
     """`batch` on a device. `varlen`: with the layout for PyTorch's kernel for packed sequences; `tiled`: for
     `triton_attention`, too."""
@@ -70,4 +70,4 @@ def to_device(
         layout=SequenceLayout.of(batch.lengths, varlen=varlen, tiled=tiled),
         width=-(-int(batch.lengths.max()) // WIDTH_MULTIPLE) * WIDTH_MULTIPLE,
     )
-    return copy_to_device(in_host_memory, place)
+    return copy_to_device(in_host_memory, device)

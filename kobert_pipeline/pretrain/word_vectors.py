@@ -46,12 +46,14 @@ def start_from_counts(model: Any, shards: Shards, options: WordVectors) -> dict[
     weights = model.get_input_embeddings().weight
     counts, frequencies = count(shards, len(weights), options.window)
     report("computing word vectors")
-    found = vectors(counts, weights.shape[1])
-    lengths = np.linalg.norm(found, axis=1)
+    word_vectors = vectors(counts, weights.shape[1])
+    lengths = np.linalg.norm(word_vectors, axis=1)
     known = lengths > 0
     with torch.no_grad():
         usual = weights.norm(dim=1).mean()
-        weights[torch.from_numpy(known)] = torch.from_numpy(found[known] / lengths[known, None]).to(weights) * usual
+        weights[torch.from_numpy(known)] = (
+            torch.from_numpy(word_vectors[known] / lengths[known, None]).to(weights) * usual
+        )
         if (bias := output_bias(model, weights)) is not None:
             logs = np.log((frequencies + 1) / (frequencies.sum() + len(frequencies)))
             # around zero, where 16-bit numbers are dense; adding a constant to all logits changes nothing
@@ -91,15 +93,15 @@ def chunks(shards: Shards) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Some `TOKENS_AT_ONCE` of the tokens to count at a time, and a number for each one's paragraph."""
     total = sum(number_of_chosen(shard) for _, shard in shards)
     share = min(1, MOST_TOKENS / max(1, total))
-    found: list[tuple[np.ndarray, np.ndarray]] = []
+    parts: list[tuple[np.ndarray, np.ndarray]] = []
     for offset, shard in shards:
         ids, paragraphs = chosen_tokens(shard, round(share * number_of_chosen(shard)))
-        found.append((ids, paragraphs + offset))  # so that shards share no number
-        if sum(len(ids) for ids, _ in found) >= TOKENS_AT_ONCE:
-            yield joined(found)
-            found = []
-    if found:
-        yield joined(found)
+        parts.append((ids, paragraphs + offset))  # so that shards share no number
+        if sum(len(ids) for ids, _ in parts) >= TOKENS_AT_ONCE:
+            yield joined(parts)
+            parts = []
+    if parts:
+        yield joined(parts)
 
 
 def joined(parts: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
@@ -117,10 +119,10 @@ def chosen_tokens(shard: Shard, most: int) -> tuple[np.ndarray, np.ndarray]:
     """The first `most` tokens of the chosen documents of a shard, and the number of each one's paragraph."""
     paragraphs = np.cumsum(shard.boundaries & PARAGRAPH != 0)
     if shard.chosen is None:
-        kept = np.arange(len(shard.ids))
+        positions = np.arange(len(shard.ids))
     else:
-        kept = np.flatnonzero(np.repeat(shard.chosen, np.diff(shard.documents)))
-    return shard.ids[kept[:most]].astype(np.int64), paragraphs[kept[:most]]
+        positions = np.flatnonzero(np.repeat(shard.chosen, np.diff(shard.documents)))
+    return shard.ids[positions[:most]].astype(np.int64), paragraphs[positions[:most]]
 
 
 def vectors(counts: Any, size: int) -> np.ndarray:
@@ -135,9 +137,9 @@ def vectors(counts: Any, size: int) -> np.ndarray:
     cells = counts.tocoo()
     information = np.log(cells.data * contexts.sum() / (totals[cells.row] * contexts[cells.col]))
     positive = information > 0
-    places = cells.row[positive], cells.col[positive]
-    matrix = coo_matrix((information[positive].astype(np.float32), places), shape=counts.shape).tocsr()
+    coordinates = cells.row[positive], cells.col[positive]
+    matrix = coo_matrix((information[positive].astype(np.float32), coordinates), shape=counts.shape).tocsr()
     left, strengths, _ = randomized_svd(matrix, min(size, len(totals)), n_iter=ITERATIONS, random_state=SEED)
     left[np.diff(matrix.indptr) == 0] = 0  # what is left there is rounding
-    found = left * np.sqrt(strengths)
-    return np.pad(found, ((0, 0), (0, size - found.shape[1]))).astype(np.float32)
+    word_vectors = left * np.sqrt(strengths)
+    return np.pad(word_vectors, ((0, 0), (0, size - word_vectors.shape[1]))).astype(np.float32)

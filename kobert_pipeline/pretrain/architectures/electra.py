@@ -87,9 +87,9 @@ class Electra(Architecture):
             model.generator.electra = model.electra
             return model
         # the three tables; each of the two has a layer norm of its own
-        shared, own = model.electra.embeddings, model.generator.electra.embeddings
+        shared, generator_embeddings = model.electra.embeddings, model.generator.electra.embeddings
         for name in ("word_embeddings", "position_embeddings", "token_type_embeddings"):
-            setattr(own, name, getattr(shared, name))
+            setattr(generator_embeddings, name, getattr(shared, name))
         return model
 
     def generator_config(self, config: Any) -> Any:
