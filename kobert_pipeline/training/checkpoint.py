@@ -212,11 +212,11 @@ def _restore_optimizer(
 def _random_states(accelerator: Accelerator | None) -> dict[str, torch.Tensor]:
     """The states of the random generators of all ranks, as `cpu.RANK` and `cuda.RANK`."""
     # used by dropout and by ELECTRA's samples; batches draw from generators of their own
-    own = {"cpu": torch.get_rng_state()}
+    local_states = {"cpu": torch.get_rng_state()}
     if torch.cuda.is_available():
-        own["cuda"] = torch.cuda.get_rng_state()
+        local_states["cuda"] = torch.cuda.get_rng_state()
     states: dict[str, torch.Tensor] = {}
-    for kind, state in own.items():
+    for kind, state in local_states.items():
         if accelerator and accelerator.num_processes > 1:
             # by way of the device, since NCCL sends tensors of GPUs only
             rows = accelerator.gather(state.to(accelerator.device)[None]).cpu()

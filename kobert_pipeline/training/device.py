@@ -34,8 +34,8 @@ def has_fast_bf16() -> bool:
     """Whether bf16 is faster than fp32 here: on a GPU, and on a CPU with instructions for it."""
     if torch.cuda.is_available():
         return True
-    found = torch.cpu.get_capabilities()
-    return any(found.get(name) for name in BF16_INSTRUCTIONS)
+    capabilities = torch.cpu.get_capabilities()
+    return any(capabilities.get(name) for name in BF16_INSTRUCTIONS)
 
 
 def adapt_to_device(plan: PlanType) -> PlanType:

@@ -52,18 +52,18 @@ def inference_length(config: dict[str, Any]) -> int:
 
 
 def output_names(id2label: dict[Any, Any], names: Mapping[str, int | str]) -> list[str]:
-    """The names of a head's outputs in their order, by a config, or by `names`: {name: the number of an output, or its
-    name in the config}. Raises UserError for another number or name, and where two outputs would have one name."""
+    """The names of a head's outputs in their order, by a config, or by `names`: {name: the index of an output, or its
+    name in the config}. Raises UserError for another index or name, and where two outputs would have one name."""
     # by number, since the order of keys in a config file is anybody's
     outputs = [str(label) for _, label in sorted((int(key), label) for key, label in id2label.items())]
-    numbers = {str(number): number for number in range(len(outputs))}
-    numbers |= {label.casefold(): number for number, label in enumerate(outputs) if label.casefold() not in numbers}
+    indices = {str(index): index for index in range(len(outputs))}
+    indices |= {label.casefold(): index for index, label in enumerate(outputs) if label.casefold() not in indices}
     renamed = list(outputs)
     for name, output in names.items():
-        if (number := numbers.get(str(output).strip().casefold())) is None:
-            listed = ", ".join(f"{number} ({label})" for number, label in enumerate(outputs[:20]))
+        if (index := indices.get(str(output).strip().casefold())) is None:
+            listed = ", ".join(f"{index} ({label})" for index, label in enumerate(outputs[:20]))
             raise UserError(f"labels: {name} is {output!r:.40}, which is no output of the checkpoint; it has {listed}")
-        renamed[number] = name
+        renamed[index] = name
     if twice := next((name for name in names if renamed.count(name) != 1), None):
         raise UserError(f"labels: {twice} is the name of two outputs, or of none; name each output once")
     return renamed
@@ -85,15 +85,15 @@ def refuse_causal_cls(is_causal: bool, pooling: str) -> None:
 
 def with_label_keys(config: dict[str, Any]) -> dict[str, Any]:
     """A config with `id2label` by number, where it is a list or `label2id` alone has the names."""
-    names, numbers = config.get("id2label"), config.get("label2id")
+    names, indices = config.get("id2label"), config.get("label2id")
     if isinstance(names, list):
         names = dict(enumerate(names))
-    elif names is None and isinstance(numbers, dict):
-        names = {number: name for name, number in numbers.items()}
+    elif names is None and isinstance(indices, dict):
+        names = {index: name for name, index in indices.items()}
     else:
         return config
-    by_number = {str(number): str(name) for number, name in sorted(names.items())}
-    return config | {"id2label": by_number, "label2id": {name: int(number) for number, name in by_number.items()}}
+    by_index = {str(index): str(name) for index, name in sorted(names.items())}
+    return config | {"id2label": by_index, "label2id": {name: int(index) for index, name in by_index.items()}}
 
 
 def with_model_type(config: Any, path: Path) -> dict[str, Any]:

@@ -199,8 +199,8 @@ def raise_if_not_finite(
     step: int,
 ) -> None:
     """Raise `NotFinite` if a step since the last look was not finite, and save the batch of the first such step."""
-    if found := finite.first_bad_step(step):
-        bad_step, loss, norm = found
+    if bad := finite.first_bad_step(step):
+        bad_step, loss, norm = bad
         # built once more: a batch is a function of its step, and to keep all since the last look would take memory
         batch_file = save_tensors(folder / f"not-finite-step-{bad_step}-{rank}.safetensors", parts_of(bad_step))
         writer.wait()
@@ -222,9 +222,9 @@ def take_step(
     loss and of the scalars to log. Nothing here waits for the device."""
     module.train()
     losses, logged = [], []
-    for number, part in enumerate(parts, 1):
+    for part_number, part in enumerate(parts, 1):
         # DDP averages gradients over the ranks in the backward pass; once, after the last part, is enough
-        with nullcontext() if number == len(parts) else accelerator.no_sync(module):
+        with nullcontext() if part_number == len(parts) else accelerator.no_sync(module):
             with accelerator.autocast():
                 loss, values = module(part)
             # DDP and FSDP take the mean over ranks, but losses are shares of the step's loss, so their sum is needed
@@ -247,25 +247,25 @@ def stop_on_signal() -> Iterator[list[int]]:
     received: list[int] = []
     signals = (signal.SIGTERM, signal.SIGINT)
 
-    def note(number: int, frame: object) -> None:
+    def note(signum: int, frame: object) -> None:
         # the loop may look minutes later, if it is compiling; several ranks may get one Ctrl-C twice, from the terminal
         # and from their launcher
-        if number == signal.SIGINT and not is_distributed():
-            if number in received:
+        if signum == signal.SIGINT and not is_distributed():
+            if signum in received:
                 raise KeyboardInterrupt
             # a Ctrl-C also ends the reader of the output (`| tee`), and the checkpoint must be saved all the same
             with suppress(OSError):
                 current_display().say("stopping after this step; Ctrl-C again stops at once, without a checkpoint")
-        received.append(number)
+        received.append(signum)
 
     try:
         # only noted: a handler may run in the middle of a step, where no checkpoint can be saved
-        previous = [signal.signal(number, note) for number in signals]
+        previous = [signal.signal(signum, note) for signum in signals]
     except ValueError:  # not the main thread, where Python allows no handlers
         yield received
         return
     try:
         yield received
     finally:
-        for number, handler in zip(signals, previous, strict=True):
-            signal.signal(number, handler)
+        for signum, handler in zip(signals, previous, strict=True):
+            signal.signal(signum, handler)

@@ -64,7 +64,7 @@ def orthogonalized_by_all_ranks(stack: torch.Tensor, group: dict[str, Any]) -> t
     # every rank computes as many, because a collective exchanges tensors of one size; those at the end repeat the last
     share = -(-len(stack) // ranks)
     first = torch.distributed.get_rank() * share
-    computed = orthogonalized(stack[[min(number, len(stack) - 1) for number in range(first, first + share)]], group)
+    computed = orthogonalized(stack[[min(index, len(stack) - 1) for index in range(first, first + share)]], group)
     gathered = computed.new_empty(ranks * share, *computed.shape[1:])
     torch.distributed.all_gather_into_tensor(gathered, computed.contiguous())
     return gathered[: len(stack)]

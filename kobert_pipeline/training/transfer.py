@@ -14,18 +14,18 @@ Nested = TypeVar("Nested")
 """Tensors in nested dataclasses, dicts, lists and tuples."""
 
 
-def copy_to_device(batch: Nested, place: torch.device | str) -> Nested:
-    """`batch`, whose tensors are in host memory, with all of them on `place`; on the CPU `batch` itself.
+def copy_to_device(batch: Nested, device: torch.device | str) -> Nested:
+    """`batch`, whose tensors are in host memory, with all of them on `device`; on the CPU `batch` itself.
 
     The new tensors are views of one buffer. The copy is queued on the current stream, so kernels queued there
     afterwards see the tensors, while the host goes on at once.
     """
-    place = torch.device(place)
-    if place.type == "cpu":
+    device = torch.device(device)
+    if device.type == "cpu":
         return batch
     tensors = tensors_of(batch)
     # torch reuses a pinned buffer only after the copies from it are complete
-    buffer = pack(tensors, pinned=place.type == "cuda").to(place, non_blocking=True)
+    buffer = pack(tensors, pinned=device.type == "cuda").to(device, non_blocking=True)
     views = iter(unpack(buffer, tensors))
     moved: Nested = map_tensors(lambda _: next(views), batch)
     return moved
@@ -57,14 +57,14 @@ def _padded_size(tensor: torch.Tensor) -> int:
 
 def tensors_of(value: Any) -> list[torch.Tensor]:
     """All tensors of a nested value, in the order of `map_tensors`."""
-    found: list[torch.Tensor] = []
+    tensors: list[torch.Tensor] = []
 
     def collect(tensor: torch.Tensor) -> torch.Tensor:
-        found.append(tensor)
+        tensors.append(tensor)
         return tensor
 
     map_tensors(collect, value)
-    return found
+    return tensors
 
 
 def map_tensors(function: Callable[[torch.Tensor], torch.Tensor], value: Any) -> Any:

@@ -264,16 +264,16 @@ short_attention.register_autograd(backward, setup_context=keep_for_backward)
 
 
 @lru_cache
-def kernel_error(place: torch.device, width: int, is_rotary: bool) -> str | None:
+def kernel_error(device: torch.device, width: int, is_rotary: bool) -> str | None:
     """Why the kernels can't be used for heads of this width on a GPU, found by computing a small batch in bf16 and
     comparing it with plain PyTorch in fp32; None where they are right."""
     generator = torch.Generator().manual_seed(0)
     lengths = np.array([22, 1, 100, 5, 128, 60])
-    layout: Any = copy_to_device(SequenceLayout.of(lengths, varlen=True, tiled=True), place)
+    layout: Any = copy_to_device(SequenceLayout.of(lengths, varlen=True, tiled=True), device)
     tokens, left, right = int(lengths.sum()), 40, 30
-    states = torch.randn(tokens, 3, 2, width, generator=generator).to(place, torch.bfloat16)
-    grad = torch.randn(tokens, 2, width, generator=generator).to(place, torch.bfloat16)
-    turns = torch.randn(tokens, width // 2, generator=generator).repeat(1, 2).to(place)
+    states = torch.randn(tokens, 3, 2, width, generator=generator).to(device, torch.bfloat16)
+    grad = torch.randn(tokens, 2, width, generator=generator).to(device, torch.bfloat16)
+    turns = torch.randn(tokens, width // 2, generator=generator).repeat(1, 2).to(device)
     angles = [turns.cos(), turns.sin()] if is_rotary else []
     results = []
     try:
