@@ -79,11 +79,11 @@ async def classify(body: schema.ClassifyBody, request: Request) -> Response:
     if isinstance(inputs[0], list) and not model.paired:
         return rows(model, await computed(request, model.label_ids, inputs, inputs, model.max_length))
     examples = []
-    for given in inputs:
-        if not (model.takes_pairs if isinstance(given, schema.Pair) else not model.paired):
+    for item in inputs:
+        if not (model.takes_pairs if isinstance(item, schema.Pair) else not model.paired):
             form = 'pairs of texts, {"text": ..., "text_pair": ...}' if model.paired else "single texts, no pairs"
             raise HTTPException(422, f"{model.name} labels {form}")
-        text, pair = (given.text, given.text_pair) if isinstance(given, schema.Pair) else (given, None)
+        text, pair = (item.text, item.text_pair) if isinstance(item, schema.Pair) else (item, None)
         try:
             examples.append(model.example(text, pair))
         except UserError as error:
@@ -116,7 +116,7 @@ async def fill_mask(body: schema.FillBody, request: Request) -> Response:
     """The likeliest tokens for each [MASK] of texts."""
     model = service_of(request).model(body.model, "/v1/fill-mask")
     texts = as_list(body.input)
-    without = next((number for number, text in enumerate(texts) if model.mask_token not in text), None)
+    without = next((index for index, text in enumerate(texts) if model.mask_token not in text), None)
     if without is not None:
         raise HTTPException(
             422, f"text {without} (from 0) has no {model.mask_token}; write one where a token is missing"
@@ -130,11 +130,11 @@ async def fill_mask(body: schema.FillBody, request: Request) -> Response:
 async def embeddings(body: schema.EmbeddingsBody, request: Request) -> Response:
     """The vectors of texts, as OpenAI's clients ask for them."""
     model = service_of(request).model(body.model, "/v1/embeddings")
-    given = texts_or_ids(model, body.input)
-    compute = model.embed_ids if isinstance(given[0], list) else model.embed
-    found = await computed(request, compute, given, given, model.longest_text)
+    inputs = texts_or_ids(model, body.input)
+    compute = model.embed_ids if isinstance(inputs[0], list) else model.embed
+    vectors = await computed(request, compute, inputs, inputs, model.longest_text)
     # in a thread, since the numbers of many vectors take long to print
-    return await run_in_threadpool(embeddings_response, model.name, found, body.encoding_format)
+    return await run_in_threadpool(embeddings_response, model.name, vectors, body.encoding_format)
 
 
 @models.post("/similar", response_model=schema.Results[schema.Ranked])
@@ -190,17 +190,17 @@ async def docs(request: Request) -> Response:
     return HTMLResponse(reference_page(request.app.openapi()))
 
 
-def as_list(given: Any) -> list[Any]:
+def as_list(value: Any) -> list[Any]:
     """A list as it is, and anything else as a list of one."""
-    return given if isinstance(given, list) else [given]
+    return value if isinstance(value, list) else [value]
 
 
-def texts_or_ids(model: Any, given: Any) -> list[Any]:
+def texts_or_ids(model: Any, value: Any) -> list[Any]:
     """The inputs of a request as a list of texts, pairs or lists of token ids. Raises HTTPException for ids that the
     model cannot read."""
-    inputs = [given] if isinstance(given, list) and isinstance(given[0], int) else as_list(given)
+    inputs = [value] if isinstance(value, list) and isinstance(value[0], int) else as_list(value)
     try:
-        model.refuse_unfit_ids([one for one in inputs if isinstance(one, list)])
+        model.refuse_unfit_ids([item for item in inputs if isinstance(item, list)])
     except UserError as error:
         raise HTTPException(422, str(error)) from None
     return inputs
@@ -222,7 +222,7 @@ def rows(model: Any, data: list[Any]) -> JSONResponse:
     return JSONResponse({"object": "list", "model": model.name, "data": data})
 
 
-def embeddings_response(name: str, found: list[tuple[Any, int]], encoding_format: str) -> JSONResponse:
+def embeddings_response(name: str, vectors: list[tuple[Any, int]], encoding_format: str) -> JSONResponse:
     """OpenAI's answer, from vectors (d,) with their numbers of tokens."""
 
     def encoded(vector: Any) -> str | list[float]:
@@ -230,8 +230,8 @@ def embeddings_response(name: str, found: list[tuple[Any, int]], encoding_format
             return base64.b64encode(vector.astype("<f4").tobytes()).decode()
         return short_floats(vector)
 
-    data = [{"object": "embedding", "index": n, "embedding": encoded(vector)} for n, (vector, _) in enumerate(found)]
-    tokens = sum(count for _, count in found)
+    data = [{"object": "embedding", "index": n, "embedding": encoded(vector)} for n, (vector, _) in enumerate(vectors)]
+    tokens = sum(count for _, count in vectors)
     usage = {"prompt_tokens": tokens, "total_tokens": tokens}
     return JSONResponse({"object": "list", "model": name, "data": data, "usage": usage})
 
@@ -244,14 +244,14 @@ async def refused(request: Request, error: Any) -> Response:
 async def invalid(request: Request, error: Any) -> Response:
     """The first thing that is wrong with a body."""
     first = error.errors()[0]
-    place, field = first["loc"][1:], ".".join(str(part)[:40] for part in first["loc"][1:])
+    location, field = first["loc"][1:], ".".join(str(part)[:40] for part in first["loc"][1:])
     if first["type"] == "json_invalid":
         return error_response(
-            HTTPException(400, f"the body is not JSON: {first['ctx']['error']} at character {place[0]}")
+            HTTPException(400, f"the body is not JSON: {first['ctx']['error']} at character {location[0]}")
         )
     if first["type"] == schema.UNKNOWN_FIELD:
         message = first["msg"]
-    elif not place:
+    elif not location:
         message = "a JSON object was expected, sent with the header Content-Type: application/json"
     else:
         message = f"{field}: {first['msg']}"

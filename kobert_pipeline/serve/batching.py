@@ -125,10 +125,10 @@ class Batcher:
 
 def compute_batch(batch: list[Item]) -> None:
     """Compute a batch and set its results. Where that fails, each input is computed alone, so that a request cannot
-    fail those that it was joined with."""
+    fail the requests it was joined with."""
     try:
         results = batch[0].compute([item.input for item in batch])
-        found = list(zip(batch, results, strict=True))
+        pairs = list(zip(batch, results, strict=True))
     except Exception as error:
         if len(batch) == 1:
             batch[0].future.set_exception(error)
@@ -136,5 +136,5 @@ def compute_batch(batch: list[Item]) -> None:
         for item in batch:
             compute_batch([item])
         return
-    for item, result in found:
+    for item, result in pairs:
         item.future.set_result(result)

@@ -140,8 +140,8 @@ class Gate:
 
 def has_key(headers: Iterable[tuple[bytes, bytes]], api_key: bytes) -> bool:
     """Whether the headers hold the key, compared in a time that does not depend on how much of it is right."""
-    given = next((value for name, value in headers if name == b"authorization"), b"")
-    scheme, _, key = given.partition(b" ")
+    authorization = next((value for name, value in headers if name == b"authorization"), b"")
+    scheme, _, key = authorization.partition(b" ")
     return hmac.compare_digest(key.strip(), api_key) and scheme.lower() == b"bearer"
 
 

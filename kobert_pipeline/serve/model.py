@@ -75,16 +75,16 @@ class ServedModel:
             return None  # a bare encoder, whose vectors are still of use
 
     def _endpoints(self, folder: Path) -> tuple[list[str], list[str]]:
-        """The paths that the model answers, and those that it would answer with torch alone."""
+        """The paths that the model answers, and the paths that it would answer only with torch."""
         of_head, of_states = self._of_task(), ["/v1/embeddings", "/v1/similar"]
         if self.backend == TORCH:
             return [*of_head, *of_states, "/v1/tokenize", "/v1/attention"], []
         # the file may have other outputs than those that we export
-        given = [*(of_head if self.model.head_outputs else []), *(of_states if self.model.gives_states else [])]
-        if not given:
+        available = [*(of_head if self.model.head_outputs else []), *(of_states if self.model.gives_states else [])]
+        if not available:
             raise UserError(f"{folder / BACKENDS[self.backend]} has no output that a path needs; publish it again")
-        missing = [path for path in (*of_head, *of_states, "/v1/attention") if path not in given]
-        return [*given, "/v1/tokenize"], missing
+        missing = [path for path in (*of_head, *of_states, "/v1/attention") if path not in available]
+        return [*available, "/v1/tokenize"], missing
 
     def _warm_up(self) -> None:
         """Load the analyzer and find damaged weights, before the first request."""
@@ -137,7 +137,7 @@ class ServedModel:
 
     def attend(self, inputs: list[tuple[list[str], int, int | None]]) -> list[dict[str, Any]]:
         """What the morphemes of each (texts, layer, head) read from."""
-        return [attention_row(self.name, self.model, self.tokenizer, *one) for one in inputs]
+        return [attention_row(self.name, self.model, self.tokenizer, *arguments) for arguments in inputs]
 
     def rank(self, rankings: list[Ranking]) -> list[list[dict[str, Any]]]:
         """The most similar texts of each ranking, best first."""
@@ -161,10 +161,10 @@ class ServedModel:
         (scores,) = rankers(
             Texts(texts), [by or trained], lambda name: embedders[name or trained], trained, 0.5
         ).values()
-        numbers, values = top(scores, [query], top_k)
+        indices, values = top(scores, [query], top_k)
         return [
-            {"index": number, "score": round(value, 4), "text": texts[number]}
-            for number, value in zip(numbers[0].tolist(), values[0].tolist(), strict=True)
+            {"index": index, "score": round(value, 4), "text": texts[index]}
+            for index, value in zip(indices[0].tolist(), values[0].tolist(), strict=True)
         ]
 
     def refuse_unfit_ids(self, rows: Sequence[list[int]]) -> None:

@@ -20,19 +20,19 @@ def card_scores(folder: Path) -> list[dict[str, Any]]:
     try:
         metadata = (folder / CARD).read_text(encoding="utf-8").split("---\n")[1]
         results = yaml.safe_load(metadata)["model-index"][0]["results"]
-        found: list[dict[str, Any]] = [
+        scores: list[dict[str, Any]] = [
             {
-                "dataset": str(one["dataset"]["name"])[:80],
+                "dataset": str(result["dataset"]["name"])[:80],
                 "metric": str(metric.get("name") or metric["type"])[:80],
                 "value": float(metric["value"]),
             }
             # only so many: aliases can make a short file endless
-            for one in results[:MAX_SCORES]
-            for metric in one["metrics"][:MAX_SCORES]
+            for result in results[:MAX_SCORES]
+            for metric in result["metrics"][:MAX_SCORES]
         ]
     except (OSError, ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError, yaml.YAMLError):
         return []
-    return [one for one in found if math.isfinite(one["value"])][:MAX_SCORES]
+    return [score for score in scores if math.isfinite(score["value"])][:MAX_SCORES]
 
 
 def attention_row(
@@ -42,13 +42,13 @@ def attention_row(
     tokens, and where the model has no such layer or head."""
     from kobert_pipeline.visualize.attention import Attention  # torch
 
-    found = Attention.of(name, model, tokenizer, texts, MAX_TOKENS)
-    matrix = found.matrix(*found.choose(layer, head), "morphemes")
-    layers, heads, *_ = found.weights.shape
+    attention = Attention.of(name, model, tokenizer, texts, MAX_TOKENS)
+    matrix = attention.matrix(*attention.choose(layer, head), "morphemes")
+    layers, heads, *_ = attention.weights.shape
     return {
-        "units": [unit.label for unit in found.units["morphemes"]],
+        "units": [unit.label for unit in attention.units["morphemes"]],
         "weights": [[round(weight, 4) for weight in row] for row in matrix.tolist()],
         "layers": layers,
         "heads": heads,
-        "truncated": found.truncated,
+        "truncated": attention.truncated,
     }

@@ -46,11 +46,11 @@ def _type(field: dict[str, Any], schemas: dict[str, Any]) -> str:
     """What a field may hold, in words: `string`, `list of integer`, `{text: string, label: string}`."""
     field = _resolved(field, schemas)
     if "anyOf" in field:
-        return " or ".join(_type(one, schemas) for one in field["anyOf"])
+        return " or ".join(_type(part, schemas) for part in field["anyOf"])
     if "enum" in field or "const" in field:
         return " | ".join(map(str, field.get("enum", [field.get("const")])))
     if "properties" in field:
-        return "{" + ", ".join(f"{name}: {_type(one, schemas)}" for name, one in field["properties"].items()) + "}"
+        return "{" + ", ".join(f"{name}: {_type(part, schemas)}" for name, part in field["properties"].items()) + "}"
     if field.get("type") == "array":
         return f"list of {_type(field.get('items', {}), schemas)}"
     return str(field.get("type", "anything"))

@@ -47,7 +47,7 @@ def expected(what: str) -> WrapValidator:
         try:
             return handler(value)
         except ValidationError as error:
-            if any(one["type"] == LoneSurrogate.KIND for one in error.errors(include_input=False)):
+            if any(problem["type"] == LoneSurrogate.KIND for problem in error.errors(include_input=False)):
                 raise LoneSurrogate from None
             message = "{what} was expected, and at most {most} elements"
             raise PydanticCustomError("expected", message, {"what": what, "most": f"{MAX_ELEMENTS:,}"}) from None
@@ -78,14 +78,14 @@ class Strict(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _refuse_unknown(cls, given: Any) -> Any:
+    def _refuse_unknown(cls, value: Any) -> Any:
         # pydantic alone would make an error for each of a million unknown fields
-        names = given if isinstance(given, dict) else ()
+        names = value if isinstance(value, dict) else ()
         unknown = next((name for name in names if name not in cls.model_fields), None)
         if unknown is not None:
             message = f"there is no field {unknown!r:.40}{did_you_mean(unknown, cls.model_fields)}"
             raise PydanticCustomError(UNKNOWN_FIELD, "{message}", {"message": message})
-        return given
+        return value
 
 
 class Body(Strict):

@@ -120,7 +120,7 @@ def supervise(listener: socket.socket, workers: int, app: Callable[[], FastAPI])
     # torch starts a thread per core in each worker, which would then compete for the cores
     os.environ.setdefault("OMP_NUM_THREADS", str(max((os.cpu_count() or 1) // workers, 1)))
     # uvicorn's supervisor replaces these handlers and does not restore them
-    before = {number: signal.getsignal(number) for number in uvicorn.supervisors.multiprocess.SIGNALS}
+    before = {signum: signal.getsignal(signum) for signum in uvicorn.supervisors.multiprocess.SIGNALS}
     with tempfile.TemporaryDirectory() as folder:
         os.environ[metrics.FOLDER] = folder
         try:
@@ -128,8 +128,8 @@ def supervise(listener: socket.socket, workers: int, app: Callable[[], FastAPI])
             supervisor.run()
         finally:
             del os.environ[metrics.FOLDER]
-            for number, handler in before.items():
-                signal.signal(number, handler)
+            for signum, handler in before.items():
+                signal.signal(signum, handler)
     if any(process.exitcode == STARTUP_FAILURE for process in supervisor.processes):
         raise UserError("a worker could not load the models; its message is above")
 
@@ -183,15 +183,15 @@ def stopped_by_signals(server: uvicorn.Server) -> Iterator[None]:
     """Let SIGTERM and Ctrl-C stop the server, also before and after uvicorn handles them; it raises them again at its
     end, which would otherwise kill the process."""
 
-    def stop(number: int, frame: object) -> None:
+    def stop(signum: int, frame: object) -> None:
         server.should_exit = True
 
-    before = {number: signal.signal(number, stop) for number in SIGNALS}
+    before = {signum: signal.signal(signum, stop) for signum in SIGNALS}
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for signum, handler in before.items():
+            signal.signal(signum, handler)
 
 
 def read_api_key(path: Path) -> bytes:

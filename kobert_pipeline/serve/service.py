@@ -80,7 +80,7 @@ class Service:
 
     def _run(self) -> None:
         try:
-            self.models = {name: self.load(name, place) for name, place in self.checkpoints.items()}
+            self.models = {name: self.load(name, checkpoint) for name, checkpoint in self.checkpoints.items()}
         except Exception as error:
             self.failure = error
         self.loaded.set()
