@@ -96,7 +96,7 @@ class Shards:
 
     def names(self) -> set[str]:
         """The names of the sources that documents are from."""
-        return {str(shard.source_names[number]) for shard in self.shards for number in np.unique(shard.sources)}
+        return {str(shard.source_names[source]) for shard in self.shards for source in np.unique(shard.sources)}
 
     def of_sources(self, patterns: Sequence[str]) -> "Shards":
         """These shards, of which only the documents are chosen whose source has a name that matches a pattern (as in a
@@ -127,12 +127,12 @@ class Shards:
         Span i has `lengths[i]` tokens from the global position `starts[i]`, all in one shard.
         """
         # one indexing operation per shard instead of one per span
-        numbers = np.searchsorted(self.offsets, starts, side="right") - 1  # (spans,) the shard of each
+        shard_indices = np.searchsorted(self.offsets, starts, side="right") - 1  # (spans,) the shard of each
         targets = np.cumsum(lengths) - lengths
         ids, boundaries = np.empty(int(lengths.sum()), np.int64), np.empty(int(lengths.sum()), np.uint8)
-        for number in np.unique(numbers).tolist():
-            shard, chosen = self.shards[number], np.flatnonzero(numbers == number)
-            source = ranges(starts[chosen] - self.offsets[number], lengths[chosen])
+        for shard_index in np.unique(shard_indices).tolist():
+            shard, chosen = self.shards[shard_index], np.flatnonzero(shard_indices == shard_index)
+            source = ranges(starts[chosen] - self.offsets[shard_index], lengths[chosen])
             # in the common case of one shard the result is in order already
             target = slice(None) if len(chosen) == len(starts) else ranges(targets[chosen], lengths[chosen])
             ids[target], boundaries[target] = shard.ids[source], shard.boundaries[source]

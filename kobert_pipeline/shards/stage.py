@@ -97,13 +97,13 @@ def _write(
     documents, done = count_documents(parts), 0
     for path in parts:
         report("encoding", done, documents, "documents")
-        number = path.stem.removeprefix("part-")
+        part_number = path.stem.removeprefix("part-")
         # one mark for both shards of a part, which are written together
-        mark = shard_path(out, f"train-{number}", "ids")
+        mark = shard_path(out, f"train-{part_number}", "ids")
         counts = finished_part(mark)
         if counts is None:
-            counts = write_part(options, read(path), make, unknown, out, number)
-            files = (shard_path(out, f"{split}-{number}", field) for split in SPLITS for field in FIELDS)
+            counts = write_part(options, read(path), make, unknown, out, part_number)
+            files = (shard_path(out, f"{split}-{part_number}", field) for split in SPLITS for field in FIELDS)
             finish_part(mark, counts, *files)
         total = {key: total[key] + counts[key] for key in total}
         done += count_documents([path])
@@ -130,7 +130,7 @@ def write_part(
     make: Callable[[list[Any]], Shard],
     unknown: int | None,
     out: Path,
-    number: str,
+    part_number: str,
 ) -> dict[str, int]:
     """Write both shards of the documents of one part; returns its counts."""
     splits: dict[str, list[Any]] = {"held_out": [], "train": []}
@@ -139,7 +139,7 @@ def write_part(
     counts: dict[str, int] = {}
     for split, documents in splits.items():
         shard = make(documents)
-        write_shard(out, f"{split}-{number}", shard)
+        write_shard(out, f"{split}-{part_number}", shard)
         counts |= {f"{split}_documents": len(documents), f"{split}_tokens": len(shard.ids)}
         counts[f"{split}_unknown"] = int((shard.ids == unknown).sum()) if unknown is not None else 0
     return counts
@@ -167,14 +167,14 @@ def make_shard(backend: Tokenizer, documents: list[AnalyzedDocument]) -> Shard:
 
 def boundaries_of(document: AnalyzedDocument, words: np.ndarray) -> np.ndarray:
     """The boundary bits of each token, (N,) uint8; `words` (N,) is the index of its morpheme."""
-    text, found = document.document.text, document.segmentation
-    bits = np.full(len(found), MORPHEME, np.uint8)
+    text, segmentation = document.document.text, document.segmentation
+    bits = np.full(len(segmentation), MORPHEME, np.uint8)
     # the extra space is there for a morpheme of the empty span at the very end of the text
     line_breaks = np.frombuffer((text + " ").encode("utf-32-le"), np.uint32) == ord("\n")
-    lines = np.cumsum(line_breaks)[found.starts]  # (morphemes,) the line in which each starts
-    bits[found.initial] |= EOJEOL
-    bits[found.initial & (np.diff(lines, prepend=-1) != 0)] |= PARAGRAPH
-    bits[np.diff(found.sentences, prepend=-1) != 0] |= SENTENCE
+    lines = np.cumsum(line_breaks)[segmentation.starts]  # (morphemes,) the line in which each starts
+    bits[segmentation.initial] |= EOJEOL
+    bits[segmentation.initial & (np.diff(lines, prepend=-1) != 0)] |= PARAGRAPH
+    bits[np.diff(segmentation.sentences, prepend=-1) != 0] |= SENTENCE
     bits[:1] |= DOCUMENT
     # of a morpheme's tokens only the first starts anything
     first = np.diff(words, prepend=-1) != 0

@@ -48,14 +48,14 @@ def boundaries_of(text: str, encoding: Any) -> np.ndarray:
     if not eojeols or not len(encoding.ids):
         return np.zeros(len(encoding.ids), np.uint8)
     # (E,) per eojeol: the paragraph and the sentence that it is in
-    line_breaks = np.array([found.start() for found in re.finditer("\n", text)], np.int64)
-    paragraph = np.searchsorted(line_breaks, [found.start() for found in eojeols])
-    ends = np.array([SENTENCE_END.search(found[0]) is not None for found in eojeols])
+    line_breaks = np.array([match.start() for match in re.finditer("\n", text)], np.int64)
+    paragraph = np.searchsorted(line_breaks, [match.start() for match in eojeols])
+    ends = np.array([SENTENCE_END.search(match[0]) is not None for match in eojeols])
     sentence = np.cumsum((np.diff(paragraph, prepend=-1) != 0) | np.append(True, ends[:-1]))
     # (N,) per token: the eojeol of its last character; a token may be white space, or empty (a lone word mark)
     starts, stops = np.array(encoding.offsets, np.int64).T
     last = np.maximum(stops - 1, starts)
-    eojeol = np.searchsorted([found.end() for found in eojeols], last, side="right").clip(max=len(eojeols) - 1)
+    eojeol = np.searchsorted([match.end() for match in eojeols], last, side="right").clip(max=len(eojeols) - 1)
     words = np.array(encoding.word_ids, np.int64)
     bits = np.zeros(len(words), np.uint8)
     units = (
