@@ -112,8 +112,8 @@ def text_cell(row: Row, column: str, numbers: bool = False) -> str:
 def text_of(value: Any) -> Any:
     """A number as the text that a tool took for it (the review 1004), and a date as a table without types has it; any
     other value as it is."""
-    if (number := whole_number(value)) is not None:
-        return str(number)
+    if (whole := whole_number(value)) is not None:
+        return str(whole)
     if isinstance(value, date):
         return str(value).removesuffix(" 00:00:00")
     return str(value) if isinstance(value, (float, Decimal)) and math.isfinite(value) else value

@@ -81,11 +81,11 @@ def default_delimiter(path: Path, first: str) -> str:
 def _checked(path: Path, lines: Iterator[str], undecodable: list[int]) -> Iterator[str]:
     """The lines; the numbers of `undecodable` ones are added to this list. Raises UnreadableInput for one that is too
     long."""
-    for number, line in enumerate(lines, 1):
-        if problem := unreadable_line(line, Location(path, "line", number), lossy=True):
+    for line_number, line in enumerate(lines, 1):
+        if problem := unreadable_line(line, Location(path, "line", line_number), lossy=True):
             raise problem
         if isinstance(line, Undecodable):
-            undecodable.append(number)
+            undecodable.append(line_number)
         yield line
 
 
@@ -136,9 +136,9 @@ def _row(path: Path, record: Record, index: int, header: list[str], quoted: bool
 
 
 def _plain(lines: Iterator[str], delimiter: str) -> Iterator[Record]:
-    for number, line in enumerate(lines, 1):
+    for line_number, line in enumerate(lines, 1):
         content = line.rstrip("\r\n")
-        yield number, content.split(delimiter) if content else []
+        yield line_number, content.split(delimiter) if content else []
 
 
 def _quoted(path: Path, lines: Iterator[str], delimiter: str) -> Iterator[Record | UnreadableInput]:
@@ -146,13 +146,13 @@ def _quoted(path: Path, lines: Iterator[str], delimiter: str) -> Iterator[Record
     csv.field_size_limit(max(csv.field_size_limit(), LONGEST_CELL))
     reader = csv.reader(lines, delimiter=delimiter, strict=True)  # strict: wrong quotes raise and are not guessed at
     while True:
-        number = reader.line_num + 1
+        line_number = reader.line_num + 1
         try:
-            yield number, next(reader)
+            yield line_number, next(reader)
         except StopIteration:
             return
         except csv.Error as error:
-            location = Location(path, "line", number)
+            location = Location(path, "line", line_number)
             if "field limit" in str(error):
                 problem = f"a cell has more than {LONGEST_CELL:,} characters; is its quote never closed?"
                 raise UnreadableInput("not_csv", problem, location) from None

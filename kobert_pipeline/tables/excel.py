@@ -16,18 +16,18 @@ from kobert_pipeline.tables.unreadable import Location, Row, UnreadableInput
 
 
 def read_excel(path: Path, columns: Mapping[str, str] = MappingProxyType({})) -> Iterator[Row | UnreadableInput]:
-    """The rows of a file below its first one that is not blank, without blank ones. `columns`: names that must be in
-    that one, each with what to do where it is not. Raises UnreadableInput for a damaged file and wrong names, UserError
-    where openpyxl is not installed or two sheets have rows."""
+    """The rows of a file below its header, the first row that is not blank; blank rows are left out. `columns`: names
+    that the header must have, each with what to do where it is missing. Raises UnreadableInput for a damaged file and
+    wrong names, UserError where openpyxl is not installed or two sheets have rows."""
     if not zipfile.is_zipfile(path):
         with open_binary(path):  # refuses what is missing, empty or an older office file
             raise UnreadableInput("damaged", f"{path} is not a complete Excel file; save it again, or as CSV UTF-8")
     workbook = _open(path)
     try:
         names, index = list[str](), 0
-        for number, cells in enumerate(_only_sheet(path, workbook).iter_rows(), 1):
+        for row_number, cells in enumerate(_only_sheet(path, workbook).iter_rows(), 1):
             index += bool(names)
-            location = Location(path, "row", number)
+            location = Location(path, "row", row_number)
             if error := next((cell for cell in cells if cell.data_type == "e"), None):
                 problem = f"the cell {error.coordinate} holds the error {error.value}; correct its formula"
                 yield UnreadableInput("wrong_type", problem, location)

@@ -13,13 +13,13 @@ LINES = ("paragraph", "utterance", SENTENCE)
 
 
 def sentences_of(path: Path, documents: list[Any]) -> Iterator[Row | UnreadableInput]:
-    """The lines of documents as rows with their own keys, of which `form` is the text."""
+    """The lines of documents as rows with their own keys; the key `form` holds the text."""
     index = 0
-    for number, document in enumerate(documents, 1):
+    for document_number, document in enumerate(documents, 1):
         lines = [value for key in LINES if isinstance(document, dict) and isinstance(value := document.get(key), list)]
         if not lines:
             problem = f"it has none of {', '.join(LINES)}, one of which was expected as in the Modu corpora"
-            yield UnreadableInput("other_form", problem, Location(path, "entry", number, " of document"))
+            yield UnreadableInput("other_form", problem, Location(path, "entry", document_number, " of document"))
         for line in lines[-1] if lines else ():
             index += 1
             location = Location(path, SENTENCE, str(line.get("id", index)) if isinstance(line, dict) else index)

@@ -165,7 +165,7 @@ def read_json_file(path: Path, encoding: str | None = None, lossy: bool = False)
 def _limited(path: Path, lines: Iterator[str], lossy: bool) -> Iterator[str]:
     """The lines. Raises UnreadableInput when they have more than `LARGEST_JSON` characters in total."""
     size = 0
-    for number, line in enumerate(lines, 1):
+    for line_number, line in enumerate(lines, 1):
         size += LARGEST_JSON if isinstance(line, TooLong) else len(line)
         if size >= LARGEST_JSON:
             raise UnreadableInput(
@@ -173,7 +173,7 @@ def _limited(path: Path, lines: Iterator[str], lossy: bool) -> Iterator[str]:
                 f"{path} holds more than {LARGEST_JSON:,} characters, too many for a JSON file, which is read at once; "
                 "split it, or convert it to JSON Lines",
             )
-        if problem := unreadable_line(line, Location(path, "line", number), lossy):
+        if problem := unreadable_line(line, Location(path, "line", line_number), lossy):
             raise problem
         yield line
 

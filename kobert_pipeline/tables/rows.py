@@ -60,19 +60,19 @@ def read_table(path: Path) -> Rows:
 def read_lines(path: Path) -> Rows:
     """Every line of a file, without its line end, as a row with the one cell `line`."""
     with open_lines(path) as lines:
-        for number, line in enumerate(lines, 1):
-            location = Location(path, "line", number)
-            yield unreadable_line(line, location) or Row({"line": line.rstrip("\r\n")}, location, number)
+        for line_number, line in enumerate(lines, 1):
+            location = Location(path, "line", line_number)
+            yield unreadable_line(line, location) or Row({"line": line.rstrip("\r\n")}, location, line_number)
 
 
 def read_json_lines(path: Path, encoding: str | None = None, longest: int = LONGEST_LINE, lossy: bool = False) -> Rows:
     """The objects in the lines of a file that are not blank. Raises UnreadableInput for a file that has none."""
     index = 0
     with open_lines(path, encoding, longest) as lines:
-        for number, line in enumerate(lines, 1):
+        for line_number, line in enumerate(lines, 1):
             if line.strip():
                 index += 1
-                location = Location(path, "line", number)
+                location = Location(path, "line", line_number)
                 yield unreadable_line(line, location, lossy) or _json_row(line, location, index)
     if not index:
         raise only_blank_lines(path)

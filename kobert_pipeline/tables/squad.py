@@ -21,8 +21,8 @@ def paragraphs_of(path: Path, content: Any) -> Iterator[dict[str, Any] | Unreada
     """The paragraphs of a file with this content."""
     if not isinstance(content, dict) or not isinstance(content.get("data"), list):
         raise _other_form(f"{path} is", "data")
-    for number, article in enumerate(content["data"]):
-        location = Location(path, "entry", number, " of data")
+    for article_index, article in enumerate(content["data"]):
+        location = Location(path, "entry", article_index, " of data")
         try:
             entries = list(article["paragraphs"])
         except (KeyError, TypeError) as error:
@@ -52,14 +52,14 @@ def questions_of(path: Path, content: Any) -> Iterator[Row | UnreadableInput]:
         if isinstance(paragraph, UnreadableInput):
             yield paragraph
             continue
-        for number, question in enumerate(paragraph["qas"], 1):
+        for question_number, question in enumerate(paragraph["qas"], 1):
             if not isinstance(question, dict):
                 problem = f"it is {question!r:.60}; an object with id, question and answers was expected"
-                location = Location(path, QUESTION, number, f" of the context {paragraph['context'][:20]!r}")
+                location = Location(path, QUESTION, question_number, f" of the context {paragraph['context'][:20]!r}")
                 yield UnreadableInput("other_form", problem, location)
                 continue
             cells = {**question, "context": paragraph["context"]}
             for name in IDS:  # guid in KLUE-MRC, question_id in AI-Hub's sets; SQuAD and KorQuAD have id
                 if name != "id" and name in cells:
                     cells.setdefault("id", cells.pop(name))
-            yield Row(cells, Location(path, QUESTION, str(cells.get("id", number))), 0)
+            yield Row(cells, Location(path, QUESTION, str(cells.get("id", question_number))), 0)
