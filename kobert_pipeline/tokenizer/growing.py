@@ -119,10 +119,10 @@ def _word_piece(vocabulary: dict[str, int], special: list[AddedToken]) -> Tokeni
     return backend
 
 
-def origins(base: Tokenizer, made: Tokenizer) -> list[list[int]]:
-    """For each id of `made`, the ids of `base` that spell its token, unknown ones left out."""
+def origins(base: Tokenizer, grown: Tokenizer) -> list[list[int]]:
+    """For each id of `grown`, the ids of `base` that spell its token, unknown ones left out."""
     old = base.get_vocab()
-    tokens = [token for token, _ in sorted(made.get_vocab().items(), key=lambda item: item[1])]
+    tokens = [token for token, _ in sorted(grown.get_vocab().items(), key=lambda item: item[1])]
     return [[old[token]] if token in old else ids_in(base, token) for token in tokens]
 
 

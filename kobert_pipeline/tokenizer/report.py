@@ -79,13 +79,13 @@ class Tally:
         self.morphemes += morphemes
         self.tokens += len(ids)
         self.used.update(ids)
-        self.agreeing += sum(own == plain for own, plain in zip(own_ids, plain_ids, strict=True))
+        self.agreeing += sum(eojeol_ids == plain for eojeol_ids, plain in zip(own_ids, plain_ids, strict=True))
         if not covered(text, spans):
             self.lossy.append(text[:100])
         self.unknown += ids.count(UNK_ID)
         for kind, pattern in KINDS.items():
-            places = {place for match in pattern.finditer(text) for place in range(*match.span())}
-            over = [id_ for id_, span in zip(ids, spans, strict=True) if places and not places.isdisjoint(range(*span))]
+            inside = {position for match in pattern.finditer(text) for position in range(*match.span())}
+            over = [id_ for id_, span in zip(ids, spans, strict=True) if inside and not inside.isdisjoint(range(*span))]
             self.of_kind[kind] += len(over)
             self.unknown_of_kind[kind] += over.count(UNK_ID)
 
@@ -189,9 +189,9 @@ def ceiling(paragraphs: Iterable[dict[str, Any]], encode: Encode) -> dict[str, A
     }
 
 
-def same_answer(text: str, place: int, boundaries: set[int]) -> bool:
-    """Whether a token boundary is at `place`, or separated from it only by characters that EM ignores."""
-    left = right = place
+def same_answer(text: str, position: int, boundaries: set[int]) -> bool:
+    """Whether a token boundary is at `position`, or separated from it only by characters that EM ignores."""
+    left = right = position
     while left not in boundaries and left > 0 and unseen(text[left - 1]):
         left -= 1
     while right not in boundaries and right < len(text) and unseen(text[right]):

@@ -171,8 +171,8 @@ def advice(supported: int, alphabet: int, limit_alphabet: int | None) -> str:
 
 def corpus_lines(analysis: Path) -> Iterator[str]:
     """The input of the trainers: one document per line, its marked morphemes separated by spaces."""
-    number = count_documents(analysis_parts(analysis))
-    for document in track(documents(analysis), "reading", number, "documents"):
+    document_count = count_documents(analysis_parts(analysis))
+    for document in track(documents(analysis), "reading", document_count, "documents"):
         yield " ".join(document.words())
     report_progress("computing the vocabulary")  # a trainer that has read everything does not say how far it is
 
@@ -233,7 +233,7 @@ def sample(analysis: Path, documents: int) -> Iterator[str]:
     """The first documents of every part, about `documents` in all."""
     parts = analysis_parts(analysis)
     per_part = -(-documents // len(parts))
-    number = sum(min(per_part, count_documents([part])) for part in parts)
+    document_count = sum(min(per_part, count_documents([part])) for part in parts)
     rows = (row for part in parts for row in islice(read_analysis(part), per_part))
-    for row in track(rows, "measuring", number, "documents"):
+    for row in track(rows, "measuring", document_count, "documents"):
         yield row.document.text

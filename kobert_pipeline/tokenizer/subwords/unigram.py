@@ -35,8 +35,8 @@ class Unigram(Subword):
         learned = self.learn(counts, size) if counts else []
         # the alphabet is kept whatever its scores, and longer pieces fill the rest, the most probable first
         longer = [piece for piece, _ in learned if len(piece) > 1]
-        kept = {*alphabet, *longer[: size - len(alphabet)]}
-        scores = dict.fromkeys(special_tokens, 0.0) | {piece: score for piece, score in learned if piece in kept}
+        selected = {*alphabet, *longer[: size - len(alphabet)]}
+        scores = dict.fromkeys(special_tokens, 0.0) | {piece: score for piece, score in learned if piece in selected}
         # characters that SentencePiece could not learn get the lowest score
         lowest = min(scores.values())
         scores |= {character: lowest for character in alphabet if character not in scores}
