@@ -43,7 +43,7 @@ class ProgressLines(Display):
         # rich measures speed and time left; it is never started, so it draws nothing
         self.speedometer = Speedometer(get_time=clock, speed_estimate_period=SPEED_WINDOW, auto_refresh=False)
         self.tasks: dict[str, TaskID] = {}
-        self.title, self.number, self.jobs = "", 0, 0
+        self.title, self.position, self.jobs = "", 0, 0
         self.progress = Progress("")
         self.job_began = self.printed = self.updated = clock()
 
@@ -54,14 +54,14 @@ class ProgressLines(Display):
     def __exit__(self, *exception: object) -> None:
         self.ended.set()
 
-    def begin(self, title: str, number: int, jobs: int) -> None:
+    def begin(self, title: str, position: int, jobs: int) -> None:
         """Start the clock of a job."""
         with self.lock:
-            super().begin(title, number, jobs)
+            super().begin(title, position, jobs)
             for task in self.tasks.values():
                 self.speedometer.remove_task(task)
             self.tasks.clear()
-            self.title, self.number, self.jobs = title, number, jobs
+            self.title, self.position, self.jobs = title, position, jobs
             self.progress, self.job_began = Progress("checking inputs"), self.clock()
 
     def start(self) -> None:
@@ -176,7 +176,7 @@ class TerminalProgress(ProgressLines):
             # the last column stays free: some terminals wrap as soon as it is written
             width = self.console.width - 1
             activity = f" {self.progress.activity}" if self.progress.activity else ""
-            name = f"{self.number}/{self.jobs} {shorten(self.title, TITLE_WIDTH)}"
+            name = f"{self.position}/{self.jobs} {shorten(self.title, TITLE_WIDTH)}"
             room = width - SMALLEST_BAR - 4  # two spaces between the three columns
             facts = "  ".join(self.facts(room - cell_len(name), "  "))
             # the loss matters more than that it is a training

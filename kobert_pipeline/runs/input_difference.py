@@ -23,7 +23,7 @@ def input_difference(before: Mapping[str, str], now: Mapping[str, str]) -> str |
 def _by_name(inputs: Mapping[str, str]) -> defaultdict[str, list[str]]:
     """{name: hashes}, without the numbers of files: they are there because folders may have files of the same name, and
     a file that is added or removed changes the numbers of all that come after it."""
-    found = defaultdict(list)
+    hashes = defaultdict(list)
     for label, value in inputs.items():
-        found[re.sub(r"^file [0-9]+ ", "", label)].append(value)
-    return found
+        hashes[re.sub(r"^file [0-9]+ ", "", label)].append(value)
+    return hashes

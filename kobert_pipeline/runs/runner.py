@@ -127,10 +127,10 @@ def run(
         if redo_changed or job.is_selected_by(redo or []) or not manifest.is_finished(job.folder):
             job.preflight()
     display = current_display()
-    for number, job in enumerate(chosen, 1):
+    for position, job in enumerate(chosen, 1):
         if only:  # the loop does not reach the earlier stages, so they are compared with the recipe here
             _check_sources(job, {other.folder: other for other in planned})
-        display.begin(job.title, number, len(chosen))
+        display.begin(job.title, position, len(chosen))
         if outcome := _run_or_postpone(job, verified, postponed, job.is_selected_by(redo or []), redo_changed):
             outcomes.append(outcome)
             display.say(f"{outcome.status:8} {job.title}  ({outcome.seconds:.1f} s)")
@@ -321,5 +321,5 @@ def record_of(job: Job, verified: dict[Path, dict[str, Any]]) -> Record:
         if folder not in verified:
             verified[folder] = manifest.verify(folder)
         inputs[label] = input_hash(verified[folder], recorded.get(label))
-    inputs |= {f"file {number} {path.name}": sha256(path) for number, path in enumerate(job.source_files(), 1)}
+    inputs |= {f"file {position} {path.name}": sha256(path) for position, path in enumerate(job.source_files(), 1)}
     return Record(job.stage, job.version, job.options, inputs)

@@ -14,11 +14,11 @@ SOFT_LABELS = "soft-labels"
 
 
 def current_seeds(folder: Path) -> tuple[list[Manifest], dict[str, str]]:
-    """The manifests of the seeds in `folder` (`RUN/finetune/NAME`) that were trained with the options and inputs of the
-    one that was finished last and with the run's present inputs; and {seed: why it is left out} for the others."""
-    found = {path.parent.name: manifest.read(path.parent) for path in sorted(folder.glob(f"*/{FINISHED}"))}
+    """The manifests of the seeds in `folder` (`RUN/finetune/NAME`) that were trained with the same options and inputs
+    as the seed finished last, and with the run's present inputs; and {seed: why it is left out} for the others."""
+    manifests = {path.parent.name: manifest.read(path.parent) for path in sorted(folder.glob(f"*/{FINISHED}"))}
     # without the soft labels of a distillation
-    records = {seed: record for seed, record in found.items() if "seed" in record["options"]}
+    records = {seed: record for seed, record in manifests.items() if "seed" in record["options"]}
     if not records:
         return [], {}
     latest = max(records.values(), key=lambda record: record["finished"])
