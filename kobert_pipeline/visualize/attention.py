@@ -110,14 +110,14 @@ class Attention:
 
 
 def token_types(model: Any, tokens: Tokens) -> list[int]:
-    """The token types that a model reads a sequence with: for a question and a context as it was fine-tuned, with
-    `exact_match_feature`, else those of the tokenizer."""
+    """The token types that a model reads a sequence with: as in its fine-tuning for a question and a context
+    with `exact_match_feature`, else as the tokenizer gives them."""
     if len(tokens.texts) == 1 or not fine_tuned_for(model.config.to_dict())[1].get("exact_match_feature"):
         return tokens.type_ids
-    found: list[int] = match_types(
+    type_ids: list[int] = match_types(
         [token.id for token in tokens.tokens], [token.side for token in tokens.tokens]
     ).tolist()
-    return found
+    return type_ids
 
 
 def attention_weights(model: Any, tokens: Tokens) -> np.ndarray:
@@ -182,11 +182,11 @@ def characters(tokens: Tokens) -> list[Unit]:
     groups: dict[tuple[int | None, int], list[int]] = {}
     for i, token in enumerate(tokens.tokens):
         side, text = token.side, "" if token.side is None else tokens.texts[token.side]
-        own = {(side, c): text[c] for c in range(token.start, min(token.end, len(text))) if not text[c].isspace()}
-        for place, label in (own or {(None, i): token.label}).items():
-            labels[place] = label
-            groups.setdefault(place, []).append(i)
-    return [_unit(tokens, labels[place], group) for place, group in groups.items()]
+        visible = {(side, c): text[c] for c in range(token.start, min(token.end, len(text))) if not text[c].isspace()}
+        for position, label in (visible or {(None, i): token.label}).items():
+            labels[position] = label
+            groups.setdefault(position, []).append(i)
+    return [_unit(tokens, labels[position], group) for position, group in groups.items()]
 
 
 def _unit(tokens: Tokens, label: str, group: Sequence[int]) -> Unit:

@@ -84,7 +84,7 @@ def data(attention: Attention) -> dict[str, Any]:
 
 def draw(path: Path, attention: Attention, layer: int, head: int | None, unit: str) -> None:
     """Write a picture of the matrix of one layer and head."""
-    labels = [one.label for one in attention.units[unit]]
+    labels = [piece.label for piece in attention.units[unit]]
     matrix = attention.matrix(layer, head, unit)
     text = attention.title
     text = text if len(text) <= SHOWN_TITLE else f"{text[:SHOWN_TITLE]}…"
@@ -95,9 +95,9 @@ def draw(path: Path, attention: Attention, layer: int, head: int | None, unit: s
         image = axes.imshow(matrix, cmap="Blues", vmin=0)
         figure.colorbar(image, ax=axes, shrink=0.7)
         step = -(-len(labels) // MAX_LABELLED)
-        places = range(0, len(labels), step)
-        axes.set_xticks(places, labels[::step], rotation=90)
-        axes.set_yticks(places, labels[::step])
+        ticks = range(0, len(labels), step)
+        axes.set_xticks(ticks, labels[::step], rotation=90)
+        axes.set_yticks(ticks, labels[::step])
         axes.set_ylabel("reads")
         axes.set_xlabel("from")
         axes.set_title(title, fontsize="small")

@@ -27,11 +27,11 @@ class Curve:
 
 
 def curves(run_dirs: Sequence[Path], metrics: Sequence[str] = ()) -> list[Curve]:
-    """The curves of the `metrics` in all logs of runs; by default of the training loss and of the first number of the
-    evaluations, which is the one that selects. Raises UserError for a run without a log, or a metric that no log
+    """The curves of the `metrics` in all logs of runs; by default the training loss and the first metric of the
+    evaluations, which selects the checkpoint. Raises UserError for a run without a log, or a metric that no log
     has."""
     names = [run_dir.name for run_dir in run_dirs]
-    found, logged = [], set[str]()
+    all_curves, logged = [], set[str]()
     for run_dir, name in zip(run_dirs, names, strict=True):
         title = name if names.count(name) == 1 and name else str(run_dir)
         folders = [path.parent.parent for path in sorted(run_dir.rglob(LOG))]
@@ -41,10 +41,12 @@ def curves(run_dirs: Sequence[Path], metrics: Sequence[str] = ()) -> list[Curve]
         for folder, rows in logs:
             logged |= {key for row in rows for key in row} - NOT_METRICS
             training = _training(run_dir, folder)
-            found += [Curve(title, training, one, _values(rows, one)) for one in metrics or _default(rows)]
+            all_curves += [
+                Curve(title, training, metric, _values(rows, metric)) for metric in metrics or _default(rows)
+            ]
     if unknown := [metric for metric in metrics if metric not in logged]:
         raise UserError(f"--metric {unknown[0]!r:.60} is in no log{did_you_mean(unknown[0], logged)}")
-    return [curve for curve in found if curve.values]
+    return [curve for curve in all_curves if curve.values]
 
 
 def read_log(path: Path) -> list[dict[str, float]]:
@@ -52,7 +54,7 @@ def read_log(path: Path) -> list[dict[str, float]]:
     JSON object with a step."""
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
     rows = []
-    for number, line in enumerate(lines, 1):
+    for line_number, line in enumerate(lines, 1):
         try:
             row = json.loads(line)
         except ValueError:
@@ -60,7 +62,7 @@ def read_log(path: Path) -> list[dict[str, float]]:
         if isinstance(row, dict) and isinstance(row.get("step"), int):
             rows.append({key: value for key, value in row.items() if isinstance(value, int | float)})
         elif line.endswith("\n"):
-            raise UserError(f"{path}, line {number} is no JSON object with a step; the log was damaged or edited")
+            raise UserError(f"{path}, line {line_number} is no JSON object with a step; the log was damaged or edited")
     return rows
 
 
@@ -85,22 +87,24 @@ def _training(run_dir: Path, folder: Path) -> str:
     return "/".join(parts[:-1] if parts[0] == "finetune" and len(parts) > 2 else parts)
 
 
-def draw(path: Path, found: Sequence[Curve]) -> None:
+def draw(path: Path, all_curves: Sequence[Curve]) -> None:
     """Write a picture, PNG or SVG: a row of panels for each training, and a panel for each of its metrics. A run has
     one colour."""
     trainings: dict[str, list[str]] = {}
-    for curve in sorted(found, key=lambda curve: curve.training.startswith("finetune")):
+    for curve in sorted(all_curves, key=lambda curve: curve.training.startswith("finetune")):
         metrics = trainings.setdefault(curve.training, [])
         if curve.metric not in metrics:
             metrics.append(curve.metric)
-    runs = list(dict.fromkeys(curve.run for curve in found))
+    runs = list(dict.fromkeys(curve.run for curve in all_curves))
     columns = max(map(len, trainings.values()))
     size = (PANEL[0] * columns, PANEL[1] * len(trainings) + 0.4)
     with figures.new_figure(path, [*runs, *trainings], size=size) as figure:
         panels = figure.subplots(len(trainings), columns, squeeze=False)
         for row, (training, metrics) in zip(panels, trainings.items(), strict=True):
             for axes, metric in zip(row, metrics, strict=False):
-                _panel(axes, [one for one in found if (one.training, one.metric) == (training, metric)], runs)
+                _panel(
+                    axes, [curve for curve in all_curves if (curve.training, curve.metric) == (training, metric)], runs
+                )
             for axes in row[len(metrics) :]:
                 axes.set_axis_off()
         handles = [line for axes in panels.flat for line in axes.lines if not line.get_label().startswith("_")]

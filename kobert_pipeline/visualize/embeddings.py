@@ -42,7 +42,7 @@ class LabelledTexts:
     def of(cls, path: Path, lines: Iterable[str], limit: int) -> "LabelledTexts":
         """The lines of a file, without blank ones: of a .tsv each a text, a tab and its label. Of more than `limit`,
         evenly spaced ones are taken. Raises UserError for too few, or a line of a .tsv with another number of tabs."""
-        numbered = [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
+        numbered = [(line_number, line) for line_number, line in enumerate(lines, 1) if line.strip()]
         if len(numbered) < FEWEST:
             raise UserError(f"{path} has {len(numbered)} texts; at least {FEWEST} are needed for a picture")
         if len(numbered) > limit:
@@ -50,11 +50,11 @@ class LabelledTexts:
         if path.suffix != ".tsv":
             return cls([line for _, line in numbered], None)
         rows = [line.split("\t") for _, line in numbered]
-        for (number, _), row in zip(numbered, rows, strict=True):
+        for (line_number, _), row in zip(numbered, rows, strict=True):
             if len(row) != 2:
                 raise UserError(
-                    f"{path}, line {number}: {len(row) - 1} tabs; a text, a tab and its label were expected (a file "
-                    "without labels has another suffix, such as .txt)"
+                    f"{path}, line {line_number}: {len(row) - 1} tabs; a text, a tab and its label were expected (a "
+                    "file without labels has another suffix, such as .txt)"
                 )
         return cls([text for text, _ in rows], [label for _, label in rows])
 
@@ -78,19 +78,19 @@ def layer_vectors(
 
 @dataclass(frozen=True)
 class Projection:
-    """`points` (L, n, 2), each layer scaled to the same spread, and `kept` (L,): of `pca` the share of a layer's
+    """`points` (L, n, 2), each layer scaled to the same spread, and `shares` (L,): of `pca` the share of a layer's
     variance that its two dimensions keep, of `tsne` the trustworthiness of neighbours in the picture, 1 at best (Venna
     and Kaski 2001)."""
 
     points: np.ndarray
-    kept: np.ndarray
+    shares: np.ndarray
     kind: str = "pca"
 
     @classmethod
     def of(cls, vectors: np.ndarray, kind: str = "pca") -> "Projection":
         """The projection of vectors (L, n, H), layer by layer: onto the first two principal components (`pca`), or by
         t-SNE, which starts from them in the first layer and from the layer before in all others (`tsne`)."""
-        layers, kept = list[np.ndarray](), list[float]()
+        layers, shares = list[np.ndarray](), list[float]()
         neighbours: np.ndarray | None = None
         for layer in vectors.astype(np.float64):
             points, share = principal_components(layer)
@@ -98,8 +98,8 @@ class Projection:
                 neighbours, share = tsne(layer, neighbours)
                 points = spread(neighbours - neighbours.mean(0))
             layers.append(aligned(points, layers[-1]) if layers else points)
-            kept.append(share)
-        return cls(np.stack(layers), np.array(kept), kind)
+            shares.append(share)
+        return cls(np.stack(layers), np.array(shares), kind)
 
 
 def principal_components(vectors: np.ndarray) -> tuple[np.ndarray, float]:
@@ -116,16 +116,16 @@ def principal_components(vectors: np.ndarray) -> tuple[np.ndarray, float]:
 
 
 def tsne(vectors: np.ndarray, before: np.ndarray | None) -> tuple[np.ndarray, float]:
-    """Vectors (n, H) as points (n, 2) whose neighbours are those of the vectors (van der Maaten and Hinton, JMLR 2008),
-    and the trustworthiness of their neighbours. It starts from the points of the layer before, or from PCA."""
+    """Vectors (n, H) as points (n, 2) with the same neighbours, as far as possible (van der Maaten and Hinton, JMLR
+    2008), and the trustworthiness of these neighbours. It starts from the points of the layer before, or from PCA."""
     from sklearn.manifold import TSNE, trustworthiness
 
     count = len(vectors)
     # exaggeration at first finds clusters, but would scatter those of the layer before
     start, exaggeration = ("pca", 12) if before is None else (before, 1)
     perplexity = min(PERPLEXITY, (count - 1) / 3)
-    found = TSNE(2, perplexity=perplexity, init=start, early_exaggeration=exaggeration, random_state=0)
-    points = found.fit_transform(vectors)
+    estimator = TSNE(2, perplexity=perplexity, init=start, early_exaggeration=exaggeration, random_state=0)
+    points = estimator.fit_transform(vectors)
     share = trustworthiness(vectors, points, n_neighbors=max(1, min(NEIGHBOURS, (count - 1) // 2)))
     return points, float(share)
 
@@ -141,15 +141,15 @@ def aligned(points: np.ndarray, reference: np.ndarray) -> np.ndarray:
     return points @ left @ right
 
 
-def write_projector(folder: Path, vectors: np.ndarray, found: LabelledTexts) -> None:
+def write_projector(folder: Path, vectors: np.ndarray, labelled: LabelledTexts) -> None:
     """Write vectors (n, H) as TensorBoard's projector reads them, as a logdir or loaded in its web page: a TSV file of
     vectors, and one of texts and labels. Raises UserError where the folder exists."""
     refuse_existing(folder, "--projector")
-    texts = [" ".join(text.split()) for text in found.texts]
-    if found.labels is None:  # the projector takes the first line for a header only where there are several columns
+    texts = [" ".join(text.split()) for text in labelled.texts]
+    if labelled.labels is None:  # the projector takes the first line for a header only where there are several columns
         metadata = texts
     else:
-        rows = zip(["text", *texts], ["label", *(label.strip() for label in found.labels)], strict=True)
+        rows = zip(["text", *texts], ["label", *(label.strip() for label in labelled.labels)], strict=True)
         metadata = ["\t".join(row) for row in rows]
     # the shortest decimals that give the same float32
     _write_lines(folder / VECTORS, ["\t".join(vector) for vector in vectors.astype(np.float32).astype(str)])

@@ -41,23 +41,23 @@ PROJECTED = {
 """{projection: how it is made, what to beware of, and what `kept` is a share of}."""
 
 
-def embeddings_page(name: str, found: LabelledTexts, projection: Projection, pooling: str) -> str:
+def embeddings_page(name: str, labelled: LabelledTexts, projection: Projection, pooling: str) -> str:
     """The page of the texts and their points in every layer; the last one is shown first."""
     projected, warning, kept_of = PROJECTED[projection.kind]
-    counts = found.counts()
-    numbers = {label: number for number, label in enumerate(counts)}
+    counts = labelled.counts()
+    indices = {label: index for index, label in enumerate(counts)}
     data = {
-        "texts": found.texts,
-        "labels": None if found.labels is None else [numbers[label] for label in found.labels],
+        "texts": labelled.texts,
+        "labels": None if labelled.labels is None else [indices[label] for label in labelled.labels],
         "names": list(counts),
         "counts": list(counts.values()),
-        "colours": [COLOURS[number] if number < len(COLOURS) else OTHER for number in range(max(len(counts), 1))],
+        "colours": [COLOURS[index] if index < len(COLOURS) else OTHER for index in range(max(len(counts), 1))],
         "points": np.round(projection.points, 4).tolist(),
-        "kept": np.round(projection.kept, 4).tolist(),
+        "kept": np.round(projection.shares, 4).tolist(),
         "kept_of": kept_of,
     }
     body = BODY.format(
-        name=escape(name), count=len(found.texts), pooling=pooling, last=len(projection.points) - 1,
+        name=escape(name), count=len(labelled.texts), pooling=pooling, last=len(projection.points) - 1,
         projected=projected, warning=warning,
     )  # fmt: skip
     return page(f"Sentence vectors of {name}", body, "embeddings.js", data)

@@ -27,10 +27,10 @@ def tokenization_of(folder: Path, texts: Sequence[str]) -> str:
 
 def tokenization_page(name: str, tokenizer: Any, texts: Sequence[str]) -> str:
     """The page of texts, each cut by the tokenizer of the checkpoint `name`."""
-    found = [Tokens.of(tokenizer, [text]) for text in texts]
-    has_tags = any(token.tag for one in found for token in one.tokens)
+    tokenized = [Tokens.of(tokenizer, [text]) for text in texts]
+    has_tags = any(token.tag for tokens in tokenized for token in tokens.tokens)
     body = [f"<h1>Tokens of {escape(name)}</h1>", *([_legend()] if has_tags else [])]
-    body += [_section(one, tokenizer.unk_token_id, has_tags) for one in found]
+    body += [_section(tokens, tokenizer.unk_token_id, has_tags) for tokens in tokenized]
     return page(f"Tokens of {name}: {' / '.join(texts)}", "\n".join(body))
 
 
@@ -73,8 +73,8 @@ def _marked(tokens: Tokens, unknown: int | None) -> str:
 
 
 def _row(token: Token, names: Sequence[str], unknown: int | None) -> str:
-    place = ("", "") if token.side is None else (token.start, token.end)
-    cells = (token.text, token.morpheme or "", token.tag or "", token.token, token.id, *place)
+    span = ("", "") if token.side is None else (token.start, token.end)
+    cells = (token.text, token.morpheme or "", token.tag or "", token.token, token.id, *span)
     values = {name: escape(str(cell)) for name, cell in zip(COLUMNS, cells, strict=True)}
     values["text"] = f'<span class="{_kind(token, unknown)}">{values["text"]}</span>'
     return f"<tr>{''.join(f'<td{_alignment(name)}>{values[name]}</td>' for name in names)}</tr>"

@@ -35,9 +35,9 @@ class Token:
     @property
     def detail(self) -> str:
         """All else about it, in one line."""
-        place = [] if self.side is None else [f"characters {self.start} to {self.end}"]
+        location = [] if self.side is None else [f"characters {self.start} to {self.end}"]
         tagged = [f"{self.morpheme} ({self.tag})"] if self.morpheme else []
-        return ", ".join([f"{self.token} (id {self.id})", *place, *tagged])
+        return ", ".join([f"{self.token} (id {self.id})", *location, *tagged])
 
 
 @dataclass(frozen=True)
@@ -84,11 +84,11 @@ def _morphemes(
     sides: list[int | None],
 ) -> list[tuple[str | None, str | None]]:
     """The morpheme and the tag of each token."""
-    found: list[tuple[str | None, str | None]] = [(None, None)] * len(ids)
+    tagged: list[tuple[str | None, str | None]] = [(None, None)] * len(ids)
     for side, text in enumerate(texts):
-        places = [place for place, of_token in enumerate(sides) if of_token == side]
-        columns = morphemes_of_tokens(tokenizer, [text], [[ids[i] for i in places]], [[offsets[i] for i in places]])
+        indices = [index for index, of_token in enumerate(sides) if of_token == side]
+        columns = morphemes_of_tokens(tokenizer, [text], [[ids[i] for i in indices]], [[offsets[i] for i in indices]])
         if columns:
-            for place, morpheme, tag in zip(places, columns["morpheme"], columns["tag"], strict=True):
-                found[place] = (morpheme, tag)
-    return found
+            for index, morpheme, tag in zip(indices, columns["morpheme"], columns["tag"], strict=True):
+                tagged[index] = (morpheme, tag)
+    return tagged

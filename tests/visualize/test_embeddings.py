@@ -61,7 +61,7 @@ def test_equal_vectors_are_at_the_centre() -> None:
     vectors = np.stack([np.ones((5, 4)), np.random.default_rng(4).normal(size=(5, 4))])
     found = Projection.of(vectors)
     assert not found.points[0].any() and found.points[1].any()
-    assert np.isfinite(found.points).all() and np.isfinite(found.kept).all()
+    assert np.isfinite(found.points).all() and np.isfinite(found.shares).all()
     assert not Projection.of(vectors, "tsne").points[0].any()
 
 
@@ -79,7 +79,7 @@ def test_tsne_keeps_neighbours_that_two_components_lose() -> None:
         return float((labels[distances.argmin(1)] == labels).mean())
 
     assert neighbours_share_a_label(found.points[0]) == 1 > neighbours_share_a_label(Projection.of(layers).points[0])
-    assert (found.kept > Projection.of(layers).kept).all() and (found.kept <= 1).all()
+    assert (found.shares > Projection.of(layers).shares).all() and (found.shares <= 1).all()
     np.testing.assert_array_equal(found.points, Projection.of(layers, "tsne").points)
     np.testing.assert_allclose((found.points**2).sum(2).mean(1), 1, rtol=1e-5)
     assert np.abs(np.diff(found.points, axis=0)).max() < 0.5
