@@ -266,6 +266,8 @@ def test_a_new_task_of_two_columns_and_a_number_is_used_without_another_line(
     assert row == {"row": 1} | alone
     scores = kobert("evaluate", folder, data_copy / "pairs.csv", "--json").json["clean"]["scores"]
     assert scores.keys() == {"spearman"}
+    (data_copy / "bad.csv").write_text("query,reply,points\n몇 점인가?,3점이다.,없음\n", encoding="utf-8")
+    assert "bad.csv, line 2: the score is '없음'" in kobert("evaluate", folder, data_copy / "bad.csv").complaint
     served = ServedModel("pairs", str(folder))
     assert served.paired and "/v1/classify" in served.endpoints
     assert served.predict([{"text": "몇 점인가?", "text_pair": "3점이다.", "label": 0}]) == [alone]

@@ -71,6 +71,7 @@ def workdir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (workdir / "mydata" / "texts" / "pairs.txt").write_text("\n\n".join(pairs[1][:2] + pairs[2][:2]), encoding="utf-8")
     for name in ("reviews_train.txt", "reviews_test.txt"):
         shutil.copy(CORPORA / name, workdir / "mydata")
+    (workdir / "mydata" / "terms.txt").write_text(block("text", "손해배상청구권"), encoding="utf-8")
     recipe = block("yaml", "data_dir: mydata")
     for printed, smaller in SMALLER.items():
         assert printed in recipe
@@ -141,6 +142,7 @@ def test_the_commands_of_the_guide_run_one_after_the_other(workdir, outputs) -> 
     assert "entities: [" in visits
     counts = json.loads((workdir / "runs" / "apart" / "corpus" / "manifest.json").read_text(encoding="utf-8"))["counts"]
     assert counts["documents_dropped_contaminated"] == 4  # each text of the two pairs
+    assert "▁손해배상청구권" in outputs['tokenize runs/terms/tokenizer "원고의 손해배상청구권은 소멸하였다"']
     assert "unknown" in (workdir / "runs" / "mine" / "tokenizer" / "report.md").read_text(encoding="utf-8")
 
 

@@ -37,7 +37,7 @@ class Segmenter:
             raise ValueError(
                 f"the analyzer {self.analyzer} has no style {self.style!r}; allowed: {', '.join(self._module.STYLES)}"
             )
-        if self.user_words and not self._module.USER_WORDS:
+        if self.user_words and not self._module.USER_TAGS:
             raise ValueError(f"the analyzer {self.analyzer} takes no user dictionary")
 
     @property

@@ -15,7 +15,11 @@ except ImportError as error:
 
 LIBRARY = "kiwipiepy"
 STYLES = ("surface", "form", "lemma", "tagged", "none")
-USER_WORDS = True
+USER_TAGS = (
+    "NNG", "NNP", "NNB", "NR", "NP", "VV", "VA", "VX", "VCP", "VCN", "MM", "MAG", "MAJ", "IC", "JKS", "JKC", "JKG",
+    "JKO", "JKB", "JKV", "JKQ", "JX", "JC", "EP", "EF", "EC", "ETN", "ETM", "XPN", "XSN", "XSV", "XSA", "XSM", "XR",
+    "SL", "SH",
+)  # fmt: skip
 
 PREDICATES = ("VV", "VA", "VX", "VC", "XSV", "XSA")
 """Tags of words whose dictionary form ends in 다: verbs, adjectives, auxiliaries, copulas, and the suffixes that form
