@@ -149,7 +149,8 @@ def test_similar_texts_are_ranked_as_by_the_command(
     assert [(row["index"] + 1, row["text"].strip()) for row in rows] == [
         (row["line"], row["text"].strip()) for row in expected
     ]
-    assert [row["score"] for row in rows] == [row["score"] for row in expected]
+    # both are rounded to four decimals, and batches of other lengths round otherwise
+    assert [row["score"] for row in rows] == pytest.approx([row["score"] for row in expected], abs=2e-4)
 
 
 def test_answers_do_not_depend_on_what_they_are_joined_with(
