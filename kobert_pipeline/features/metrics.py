@@ -132,7 +132,7 @@ def f1_threshold(probabilities: np.ndarray, is_right: np.ndarray) -> float:
     below = np.append(ranked[1:], 0.0)
     # a threshold cannot separate equal probabilities
     ends = np.flatnonzero(ranked > below)
-    if not len(ends) or not is_right.any():
+    if not f1_of_first[ends].any():  # also where no text, or none of a probability above 0, is right
         return 0.5
     best = ends[f1_of_first[ends] == f1_of_first[ends].max()]
     if np.any((below[best] < 0.5) & (ranked[best] >= 0.5)):
