@@ -14,6 +14,7 @@ from pydantic import create_model, model_validator
 from kobert_pipeline.config.options import Plugin
 from kobert_pipeline.errors import UserError, did_you_mean
 from kobert_pipeline.morphemes.segmenter import Segmenter, UserWord
+from kobert_pipeline.tables.columns import number_of
 from kobert_pipeline.tables.rows import read_lines
 from kobert_pipeline.tables.unreadable import Row, readable, tried
 
@@ -62,20 +63,22 @@ class Analyzer(Plugin):
 
     def files(self, data_dir: Path) -> list[Path]:
         """The user's files that the segmentation depends on. Raises UserError for one that is missing or malformed."""
-        paths = [data_dir / self.user_dictionary] if self.user_dictionary else []
-        for path in paths:
-            self.user_words(path)
-        return paths
+        self.user_words(data_dir)
+        return [data_dir / self.user_dictionary] if self.user_dictionary else []
 
-    def user_words(self, path: Path) -> list[UserWord]:
-        """The words of a user dictionary. Raises UserError, naming the lines, for those that are no words."""
+    def user_words(self, data_dir: Path) -> list[UserWord]:
+        """The words of the user dictionary, if there is one. Raises UserError, naming the lines, for those that are no
+        words."""
+        if not self.user_dictionary:
+            return []
         parse = partial(_user_word, tags=_declared(self.name)["USER_TAGS"])
-        return [word for word in readable(tried(read_lines(path), lambda first: parse)) if word]
+        lines = read_lines(data_dir / self.user_dictionary)
+        return [word for word in readable(tried(lines, lambda first: parse)) if word]
 
     def segmenter(self, data_dir: Path) -> Segmenter:
         """The segmenter with these options. Raises UserError where the analyzer's library is missing or the user
         dictionary is malformed."""
-        words = tuple(word for path in self.files(data_dir) for word in self.user_words(path))
+        words = tuple(self.user_words(data_dir))
         try:
             return Segmenter(self.name, self.style, words)
         except ImportError as error:
@@ -95,12 +98,9 @@ def _user_word(row: Row, tags: tuple[str, ...]) -> UserWord | None:
             f"a line is a form without white space, a tag ({', '.join(tags)}) and a score, and {wrong}"
             f"{did_you_mean(tag, tags)}"
         )
-    try:
-        if isfinite(value := float(score)):
-            return form, tag, value
-    except ValueError:
-        pass
-    raise UserError(f"the third column is a score, so it must be a number, not {score!r}")
+    if not isfinite(number_of(score)):
+        raise UserError(f"the third column is a score, so it must be a number, not {score!r}")
+    return form, tag, float(score)
 
 
 @cache

@@ -14,11 +14,11 @@ def calibration(predicted: Predicted) -> dict[str, list[dict[str, Any]]]:
     """`calibration`, a row for each interval of probability with answers in it (Guo et al., 2017): `from` and `to`,
     the number of `answers`, their mean `probability`, and how many of them are exactly right (`exact_match`), both in
     percent. {} where answers have no probability."""
-    task, examples = predicted.task, predicted.features.examples
-    rows = task.results(predicted.predictions, predicted.logits, predicted.features)
     pairs = [
-        (row["probability"], task.score([prediction], [example])["exact_match"])
-        for row, prediction, example in zip(rows, predicted.predictions, examples, strict=True)
+        (row["probability"], predicted.task.score([prediction], [example])["exact_match"])
+        for row, prediction, example in zip(
+            predicted.results, predicted.predictions, predicted.features.examples, strict=True
+        )
         if row.get("probability") is not None
     ]
     if not pairs:

@@ -97,10 +97,10 @@ def refuse_unexplained(task: Task) -> None:
 def trust(predicted: Predicted) -> dict[str, Any]:
     """How far answers are learned and how sure they are: `prior_ablation` of a task with priors, `calibration` of one
     whose answers have a probability."""
-    found: dict[str, Any] = {}
+    sections: dict[str, Any] = {}
     if ablation := prior_ablation(predicted):
-        found["prior_ablation"] = {name: rounded(scores) for name, scores in ablation.items()}
-    return found | (calibration(predicted) if isinstance(predicted.task, SpanTask) else {})
+        sections["prior_ablation"] = {name: rounded(scores) for name, scores in ablation.items()}
+    return sections | (calibration(predicted) if isinstance(predicted.task, SpanTask) else {})
 
 
 def mistakes(predicted: Predicted) -> dict[str, Any]:

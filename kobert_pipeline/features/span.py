@@ -314,8 +314,8 @@ def answer_tokens(offsets: list[tuple[int, int]], answers: list[list[Any]]) -> t
     # a window that holds only a part of the answer is trained as one without it, as in BERT's run_squad
     text, start = answers[0]
     # tokens exclude white space and invisible characters
-    places = [place for place, character in enumerate(text, start) if remove_invisible(character).strip()]
-    start, end = (places[0], places[-1] + 1) if places else (0, 0)
+    visible = [position for position, character in enumerate(text, start) if remove_invisible(character).strip()]
+    start, end = (visible[0], visible[-1] + 1) if visible else (0, 0)
     first = [i for i, (left, right) in enumerate(offsets) if left <= start < right]
     last = [i for i, (left, right) in enumerate(offsets) if left < end <= right]
     return (first[0], last[-1]) if first and last else (0, 0)

@@ -134,7 +134,8 @@ class Checkpoint:
         if self.fills_masks:
             results = self.fill_masks(rows, [top_k] * len(rows))
         else:
-            results = self.results([self.example(text, asked, pair) for text in rows for asked in questions], long)
+            examples = [self.example(text, one_question, pair) for text in rows for one_question in questions]
+            results = self.results(examples, long)
         return results[0] if isinstance(texts, str) and (question is None or isinstance(question, str)) else results
 
     def refuse_unused(self, question: str | None, pair: str | None, long: str) -> None:

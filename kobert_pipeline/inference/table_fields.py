@@ -37,8 +37,8 @@ def predict_table(
     is_paired = checkpoint.takes_pairs and (pair is not None or len(columns) == 2)
     inputs = ("text", "text_pair") if is_paired else None
     rows = table_examples(checkpoint.folder, task, path, columns, questions[0], pair, inputs)
-    remaining = ((names, example | ({"question": asked} if asked is not None else {}))
-                 for names, example in rows for asked in questions)  # fmt: skip
+    remaining = ((names, example | ({"question": one_question} if one_question is not None else {}))
+                 for names, example in rows for one_question in questions)  # fmt: skip
     while batch := list(islice(remaining, ROWS)):
         examples = [example for _, example in batch]
         if task:

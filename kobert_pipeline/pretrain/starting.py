@@ -13,7 +13,7 @@ from kobert_pipeline.morphemes.morpheme import WORD_MARK
 from kobert_pipeline.morphemes.morpheme_tokenizer import VOCABULARY_FILE
 from kobert_pipeline.morphemes.raw_text_backend import read_morpheme_backend
 from kobert_pipeline.pretrain.base_config import read_config
-from kobert_pipeline.tokenizer.growing import origins
+from kobert_pipeline.tokenizer.growing import origins, tokens_by_id
 from kobert_pipeline.tokenizer.special_tokens import SPECIAL_TOKENS, UNK_ID
 from kobert_pipeline.training.weight_files import WEIGHTS, load_pretrained, weight_files
 
@@ -129,7 +129,7 @@ def wordpiece_origins(old: Tokenizer, new: Tokenizer) -> list[list[int]]:
     vocabulary = old.get_vocab()
     unknown = vocabulary.get("[UNK]", UNK_ID)
     spellings = []
-    for token, _ in sorted(new.get_vocab().items(), key=lambda item: item[1]):
+    for token in tokens_by_id(new):
         bare = token.removeprefix(WORD_MARK)
         begins_word = token != bare or token in SPECIAL_TOKENS
         name = bare if begins_word else CONTINUATION_MARK + bare

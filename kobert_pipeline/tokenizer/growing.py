@@ -80,7 +80,7 @@ def grow_vocabulary(base: Tokenizer, trained: Tokenizer, vocab_size: int) -> Tok
             f"special tokens that it lacks are {needed}; raise it to {needed} or more, or set keep: nothing"
         )
     # ids are in the order of training: the alphabet first, then the pieces of the most frequent pairs
-    for token, _ in sorted(trained.get_vocab().items(), key=lambda item: item[1]):
+    for token in tokens_by_id(trained):
         if len(vocabulary) >= vocab_size:
             break
         vocabulary.setdefault(token, len(vocabulary))
@@ -96,10 +96,10 @@ def vocabulary_forms(analyzer: dict[str, Any]) -> list[str]:
 def add_words(backend: Tokenizer, words: list[str], old: Collection[str]) -> Tokenizer:
     """`backend`, a WordPiece vocabulary, with all `words`: those that it lacks replace the tokens that training learned
     last, except for characters and `old` tokens. Raises UserError where there are too few."""
-    tokens = sorted(backend.get_vocab(), key=backend.get_vocab().__getitem__)
+    tokens = tokens_by_id(backend)
     special = list(backend.get_added_tokens_decoder().values())
     fixed = {*old, *words, *(token.content for token in special)}
-    missing = [word for word in dict.fromkeys(words) if word not in backend.get_vocab()]
+    missing = [word for word in dict.fromkeys(words) if backend.token_to_id(word) is None]
     learned = [token for token in tokens if len(token) > 1 and token not in fixed]
     if len(missing) > len(learned):
         raise UserError(
@@ -122,8 +122,12 @@ def _word_piece(vocabulary: dict[str, int], special: list[AddedToken]) -> Tokeni
 def origins(base: Tokenizer, grown: Tokenizer) -> list[list[int]]:
     """For each id of `grown`, the ids of `base` that spell its token, unknown ones left out."""
     old = base.get_vocab()
-    tokens = [token for token, _ in sorted(grown.get_vocab().items(), key=lambda item: item[1])]
-    return [[old[token]] if token in old else ids_in(base, token) for token in tokens]
+    return [[old[token]] if token in old else ids_in(base, token) for token in tokens_by_id(grown)]
+
+
+def tokens_by_id(backend: Tokenizer) -> list[str]:
+    """All tokens, special ones included, in the order of their ids."""
+    return [token for token, _ in sorted(backend.get_vocab().items(), key=lambda item: item[1])]
 
 
 def ids_in(base: Tokenizer, token: str) -> list[int]:

@@ -27,6 +27,7 @@ from kobert_pipeline.tokenizer.growing import (
     grow_vocabulary,
     load_base,
     origins,
+    tokens_by_id,
     vocabulary_forms,
 )
 from kobert_pipeline.tokenizer.plain import PLAIN, PLAIN_FILES, add_template, save_plain
@@ -194,8 +195,7 @@ def save(backend: Tokenizer, analyzer: dict[str, Any], out: Path) -> None:
     add_template(backend)
     MorphemeTokenizer(tokenizer_object=backend, **analyzer).save_pretrained(out)
     save_plain(backend, out / PLAIN)
-    vocabulary = sorted(backend.get_vocab().items(), key=lambda item: item[1])
-    (out / "vocabulary.txt").write_text("".join(f"{token}\n" for token, _ in vocabulary), encoding="utf-8")
+    (out / "vocabulary.txt").write_text("".join(f"{token}\n" for token in tokens_by_id(backend)), encoding="utf-8")
 
 
 def report(options: ReportOptions, analysis: Path, data_dir: Path, out: Path) -> dict[str, Any]:
