@@ -22,6 +22,7 @@ from kobert_pipeline.shards.format import PARAGRAPH, Shards, ranges
 from kobert_pipeline.tokenizer.loading import vocabulary_in
 from kobert_pipeline.tokenizer.plain import PLAIN
 from kobert_pipeline.tokenizer.special_tokens import CLS_ID, SEP_ID, UNK_ID
+from kobert_pipeline.training.weight_files import NGRAMS
 
 VERSION = 2
 SOFT_LABELS = "soft_labels"
@@ -176,7 +177,7 @@ def mean_probabilities(unlabelled: Features, teachers: list[list[Path]], tokeniz
     total: Any = 0.0
     for folders in teachers:
         for folder in folders:
-            if (folder / ngrams.SETTINGS).is_file():
+            if (folder / NGRAMS).is_file():
                 classifier = ngrams.NgramClassifier.load(folder)
                 probabilities = classifier.probabilities(list(ngrams.texts_of(unlabelled, tokenizer)))
             else:

@@ -1,10 +1,11 @@
 """A linear classifier of short texts: logistic regression over n-grams of characters or jamo, each scaled by its
 log-count ratio between the classes, as naive Bayes weighs it (Wang and Manning 2012, "Baselines and Bigrams"). It
 trains in a minute or two, and it makes other errors than an encoder, so the two together teach better than either
-(`finetune.NAME.distill`)."""
+(`finetune.NAME.distill`). With few labels it is often the better model, and can be published as one."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -18,18 +19,25 @@ from kobert_pipeline.distributed import is_main_process
 from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.predicted import Predicted
 from kobert_pipeline.features.task import Task
-from kobert_pipeline.files import read_json, write_array, write_json
+from kobert_pipeline.files import atomic_write, read_json, write_json
 from kobert_pipeline.finetune.results import PREDICTIONS, record_test, rounded_scores, split_details
 from kobert_pipeline.tokenizer.loading import vocabulary_in
+from kobert_pipeline.tokenizer.special_tokens import PAD_ID
+from kobert_pipeline.training.hf_config import ConfigValues
+from kobert_pipeline.training.weight_files import NGRAMS
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
-VERSION = 4
-"""4: only the n-grams that have a weight are stored; the record names the features."""
-WEIGHTS, COLUMNS, SETTINGS = "ngram_weights.npy", "ngram_columns.npy", "ngrams.json"
-WRITES = (WEIGHTS, COLUMNS, SETTINGS, PREDICTIONS)
+VERSION = 5
+"""5: a config and a file of tensors, as other models have."""
+CONFIG = "config.json"
+WRITES = (NGRAMS, CONFIG, PREDICTIONS)
 """Every file of a folder with such a classifier."""
+CLASS_NAME, MODEL_TYPE = "NgramsForSequenceClassification", "ngrams"
+"""What its config calls it; `transformers` has no such class."""
+LEAST = 1e-30
+"""The smallest probability whose logarithm is taken."""
 HASHES = 2**22
 """N-grams are counted by their hash value modulo this."""
 DRAW_SEED = 1
@@ -103,27 +111,55 @@ class NgramClassifier:
     def probabilities(self, texts: list[str]) -> np.ndarray:
         """The probability of each class for each text, (n, classes) float32."""
         blocks = (texts[start : start + BLOCK] for start in range(0, len(texts), BLOCK))
-        dense = np.zeros((len(self.weights), HASHES), np.float32)
-        dense[:, self.columns] = self.weights
-        scores = np.concatenate([counted(self.options, block) @ dense.T for block in blocks])
+        scores = np.concatenate([counted(self.options, block) @ self._by_column for block in blocks])
         positive = 1 / (1 + np.exp(-(scores + self.intercepts)))
         if positive.shape[1] == 1:
             return np.concatenate([1 - positive, positive], 1)
         return positive / positive.sum(1, keepdims=True)
 
-    def save(self, folder: Path) -> None:
-        """Write the classifier to `folder`."""
-        write_array(folder / WEIGHTS, self.weights)
-        write_array(folder / COLUMNS, self.columns)
-        write_json(folder / SETTINGS, {"options": self.options.dump(), "intercepts": self.intercepts.tolist()})
+    @cached_property
+    def _by_column(self) -> np.ndarray:
+        """The weight of each n-gram in each problem, 0 for those without one: (HASHES, binary problems)."""
+        dense = np.zeros((HASHES, len(self.weights)), np.float32)
+        dense[self.columns] = self.weights.T
+        return dense
+
+    def save(self, folder: Path, config: dict[str, Any]) -> None:
+        """Write the classifier to `folder`, and its options into the `config` of its task and tokenizer."""
+        from safetensors.numpy import save_file
+
+        tensors = {"columns": self.columns, "weights": self.weights, "intercepts": self.intercepts}
+        with atomic_write(folder / NGRAMS) as part:
+            save_file({name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}, part)
+        write_json(folder / CONFIG, config | {"ngrams": self.options.dump()})
 
     @classmethod
     def load(cls, folder: Path) -> "NgramClassifier":
         """The classifier that `save` wrote."""
-        saved = read_json(folder / SETTINGS)
-        intercepts = np.array(saved["intercepts"], np.float32)
-        columns, weights = np.load(folder / COLUMNS), np.load(folder / WEIGHTS)
-        return cls(Ngrams(**saved["options"]), columns, weights, intercepts)
+        from safetensors.numpy import load_file
+
+        return cls(Ngrams(**read_json(folder / CONFIG)["ngrams"]), **load_file(folder / NGRAMS))
+
+
+class NgramModel:
+    """A classifier over n-grams in the place of an encoder: it reads the tokens of a tokenizer, with the config of its
+    folder, and needs neither torch nor `transformers`."""
+
+    head_outputs, gives_states, class_name = ("logits",), False, CLASS_NAME
+
+    def __init__(self, classifier: NgramClassifier, config: ConfigValues, backend: Any) -> None:
+        self.classifier, self.config, self.backend, self.name_or_path = classifier, config, backend, ""
+
+    @classmethod
+    def load(cls, folder: Path, tokenizer: Path) -> "NgramModel":
+        """The classifier in a folder, for texts as the tokenizer in the other folder reads them."""
+        return cls(NgramClassifier.load(folder), ConfigValues(read_json(folder / CONFIG)), vocabulary_in(tokenizer)[0])
+
+    def predict(self, task: Task, features: Features) -> Predicted:
+        """The predictions for features of the task; the logits are the logarithms of probabilities."""
+        probabilities = self.classifier.probabilities(list(texts_of(features, self.backend)))
+        outputs = task.by_label({"logits": list(np.log(np.maximum(probabilities, LEAST)))})
+        return Predicted(task, features, outputs, task.predict(outputs, features))
 
 
 def run(options: Ngrams, test: bool, seed: int, features: Path, tokenizer: Path, out: Path) -> dict[str, Any]:
@@ -131,27 +167,34 @@ def run(options: Ngrams, test: bool, seed: int, features: Path, tokenizer: Path,
     to `out`. The folder `tokenizer` is that of the features. Returns the counts and scores for the manifest."""
     if not is_main_process():
         return {}  # one process is enough
-    task = Task.choose(read_json(features / "task.json")["task"])
-    backend, _ = vocabulary_in(tokenizer)
-    train = Features.load(features / "train")
-    classes = task.config()["num_labels"]
+    prepared = read_json(features / "task.json")
+    task, (backend, _) = Task.choose(prepared["task"]), vocabulary_in(tokenizer)
+    train, config = Features.load(features / "train"), config_of(task, prepared["max_length"], backend)
+    classes = config["num_labels"]
     rows = drawn_rows(train, options.max_tokens)
     texts, labels = np.array(list(texts_of(train, backend)), object)[rows], train.arrays["labels"][rows]
     classifier = NgramClassifier.fit(options, texts.tolist(), labels, classes, seed)
-    classifier.save(out)
+    classifier.save(out, config)
+    model = NgramModel(classifier, ConfigValues(config), backend)
     counts: dict[str, Any] = {"ngrams": len(classifier.columns)}
     counts |= {"train_examples_read": len(rows)} if len(rows) < len(train) else {}
     for split in ("dev", "test") if test else ("dev",):
         if not (features / split).is_dir():
             continue
-        data = Features.load(features / split)
-        probabilities = classifier.probabilities(list(texts_of(data, backend)))
-        logits = {"logits": list(probabilities)}
-        predicted = Predicted(task, data, logits, task.predict(logits, data))
+        predicted = model.predict(task, Features.load(features / split))
         counts |= record_test(out, predicted) if split == "test" else {split: rounded_scores(predicted)}
         if split == "test" or not (features / "test").is_dir():
             counts |= split_details(predicted, split)
     return counts
+
+
+def config_of(task: Task, max_length: int, backend: Any) -> dict[str, Any]:
+    """The config of a classifier for a task on texts of at most `max_length` tokens of a tokenizer's backend."""
+    return {
+        "architectures": [CLASS_NAME], "model_type": MODEL_TYPE, "vocab_size": backend.get_vocab_size(),
+        "max_position_embeddings": max_length, "pad_token_id": PAD_ID, **task.config(),
+        "task_specific_params": {task.name: {"max_length": max_length} | task.inference_state()},
+    }  # fmt: skip
 
 
 def drawn_rows(train: Features, max_tokens: int | None) -> np.ndarray:

@@ -7,7 +7,6 @@ only the operators of ONNX Runtime are known.
 import importlib.util
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -31,7 +30,7 @@ from kobert_pipeline.features.task import Task
 from kobert_pipeline.features.tasks.contrastive import Contrastive
 from kobert_pipeline.files import read_json
 from kobert_pipeline.progress import track
-from kobert_pipeline.training.hf_config import DEFAULT_LABELS, model_class
+from kobert_pipeline.training.hf_config import ConfigValues, model_class
 from kobert_pipeline.training.weight_files import HIDDEN_STATES
 
 NOT_OF_THE_HEAD = (HIDDEN_STATES, "pooler_output")
@@ -48,34 +47,6 @@ FATAL = 4
 Arrays = dict[str, np.ndarray]
 
 
-@dataclass(frozen=True)
-class OnnxConfig:
-    """The config of the model that an ONNX file was exported from, with the names that a `transformers` config has."""
-
-    values: dict[str, Any]
-
-    def __getattr__(self, name: str) -> Any:
-        try:
-            return self.values[name]
-        except KeyError:
-            raise AttributeError(name) from None
-
-    @property
-    def id2label(self) -> dict[int, str]:
-        """{index: label}; two labels without a name where the file gives none."""
-        labels = self.values.get("id2label") or DEFAULT_LABELS
-        return {int(index): label for index, label in labels.items()}
-
-    @property
-    def problem_type(self) -> str | None:
-        """What the head is for."""
-        return self.values.get("problem_type")
-
-    def to_dict(self) -> dict[str, Any]:
-        """The values, as in config.json."""
-        return self.values
-
-
 class OnnxModel:
     """An ONNX file with the config of the model that it was exported from.
 
@@ -83,7 +54,7 @@ class OnnxModel:
     whether the file has what vectors are made of.
     """
 
-    def __init__(self, file: Path, config: OnnxConfig) -> None:
+    def __init__(self, file: Path, config: ConfigValues) -> None:
         self.session, self.config, self.name_or_path = open_session(file), config, ""
         self.class_name = str(config.architectures[0])
         outputs = [node.name for node in self.session.get_outputs()]
@@ -127,14 +98,13 @@ class OnnxModel:
 
         return outputs_by_row(features, by_length(features, PREDICT_BATCH_SIZE, inf), outputs_of)
 
-
-def predict(model: OnnxModel, task: Task, features: Features) -> Predicted:
-    """The predictions of a model that was fine-tuned for `task`, on features. Raises UserError where the logits are not
-    finite."""
-    outputs = model.vectors(features, task.pooling) if isinstance(task, Contrastive) else model.logits(features)
-    refuse_not_finite(model.name_or_path, outputs)
-    outputs = task.by_label(outputs)
-    return Predicted(task, features, outputs, task.predict(outputs, features))
+    def predict(self, task: Task, features: Features) -> Predicted:
+        """The predictions of a model that was fine-tuned for `task`, on features. Raises UserError where the logits are
+        not finite."""
+        outputs = self.vectors(features, task.pooling) if isinstance(task, Contrastive) else self.logits(features)
+        refuse_not_finite(self.name_or_path, outputs)
+        outputs = task.by_label(outputs)
+        return Predicted(task, features, outputs, task.predict(outputs, features))
 
 
 def pool(pooling: str, states: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -147,7 +117,7 @@ def pool(pooling: str, states: np.ndarray, weights: np.ndarray) -> np.ndarray:
     return np.einsum("bsh,bs->bh", states, weights) / weights.sum(1, keepdims=True)
 
 
-def load(folder: Path, name: str, config: OnnxConfig | None = None) -> OnnxModel:
+def load(folder: Path, name: str, config: ConfigValues | None = None) -> OnnxModel:
     """The ONNX file `name` of a published folder. Raises UserError where a library is missing."""
     config = config or config_of(folder)
     needed = ("onnxruntime", "onnx") if str(config.architectures[0]).endswith(LARGE_HEADS) else ("onnxruntime",)
@@ -158,7 +128,7 @@ def load(folder: Path, name: str, config: OnnxConfig | None = None) -> OnnxModel
     return OnnxModel(folder / name, config)
 
 
-def config_of(folder: Path) -> OnnxConfig:
+def config_of(folder: Path) -> ConfigValues:
     """The config in a folder."""
     values = read_json(folder / "config.json")
     named = values.get("architectures") if isinstance(values, dict) else None
@@ -167,7 +137,7 @@ def config_of(folder: Path) -> OnnxConfig:
         # transformers knows the defaults
         class_ = model_class(values, folder / "config.json")
         values = class_.config_class.from_pretrained(folder).to_dict() | {"architectures": [class_.__name__]}
-    return OnnxConfig(values)
+    return ConfigValues(values)
 
 
 def encoder_session(file: Path) -> Any:

@@ -24,8 +24,8 @@ from kobert_pipeline.features.predicted import Predicted
 from kobert_pipeline.features.task import Example, Task
 from kobert_pipeline.features.tasks.multilabel import Multilabel
 from kobert_pipeline.files import read_json
+from kobert_pipeline.finetune.ngrams import NgramModel
 from kobert_pipeline.finetune.onnx_model import OnnxModel
-from kobert_pipeline.finetune.onnx_model import predict as predict_by_onnx
 from kobert_pipeline.inference.loading import TORCH, head_of, load
 from kobert_pipeline.inference.windows import mean_by_text, splits, windows_of
 from kobert_pipeline.training.hf_config import fine_tuned_for, inference_length, output_names
@@ -171,8 +171,8 @@ class Checkpoint:
 
     def _predict(self, features: Features) -> Predicted:
         """The predictions for features of the task, by the model's backend."""
-        if isinstance(self.model, OnnxModel):
-            return predict_by_onnx(self.model, self.task, features)
+        if isinstance(self.model, (OnnxModel, NgramModel)):
+            return self.model.predict(self.task, features)
         from kobert_pipeline.finetune.model import predict
         from kobert_pipeline.training.device import device
 

@@ -20,17 +20,18 @@ from kobert_pipeline.checkpoint.source import (
 )
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.finetune import onnx_model
+from kobert_pipeline.finetune.ngrams import NgramModel
 from kobert_pipeline.runs import manifest
 from kobert_pipeline.runs.manifest import is_finished, verify
 from kobert_pipeline.tokenizer import tokenizers_only
 from kobert_pipeline.tokenizer.loading import add_tokens, is_morpheme_tokenizer
 from kobert_pipeline.tokenizer.unknown import refuse_misread_vocabulary
 from kobert_pipeline.training.hf_config import added_tokens, inference_length
-from kobert_pipeline.training.weight_files import ONNX, ONNX_INT8, WEIGHTS, lack_of_weights, weight_files
+from kobert_pipeline.training.weight_files import NGRAMS, ONNX, ONNX_INT8, WEIGHTS, lack_of_weights, weight_files
 
 MODEL_FILES = ("config.json", WEIGHTS)
-AUTO, TORCH, BY_ONNX = "auto", "torch", "onnx"
-BACKENDS = {TORCH: WEIGHTS, BY_ONNX: ONNX, "onnx-int8": ONNX_INT8}
+AUTO, TORCH, BY_ONNX, BY_NGRAMS = "auto", "torch", "onnx", "ngrams"
+BACKENDS = {TORCH: WEIGHTS, BY_ONNX: ONNX, "onnx-int8": ONNX_INT8, BY_NGRAMS: NGRAMS}
 """{backend: the file of a published checkpoint that it computes}"""
 DRIVER = Path("/proc/driver/nvidia/version")
 """Present where there is a GPU for torch; asking torch itself would take a second."""
@@ -48,10 +49,12 @@ class Loaded(NamedTuple):
 
 def choose_backend(name: str, tokenizer: str | Path | None = None, backend: str = AUTO) -> str:
     """The backend for a checkpoint: the one asked for, and for `auto` ONNX Runtime where its folder has the file for
-    it, and there is no GPU."""
+    it, and there is no GPU. A classifier over n-grams has a single one."""
+    folder = local_folder(name)
+    if folder is not None and (folder / NGRAMS).is_file():
+        return BY_NGRAMS
     if backend != AUTO:
         return backend
-    folder = local_folder(name)
     if folder is None or not (folder / ONNX).is_file() or DRIVER.exists():
         return TORCH
     # a published tokenizer has its tokens saved; that of a run gets what the model's fine-tuning added
@@ -69,14 +72,16 @@ def load(name: str | Path, tokenizer: str | Path | None = None, backend: str = T
     """Load model and tokenizer of a published folder, a folder of `transformers`, or a name on the Hugging Face Hub
     (OWNER/NAME, OWNER/NAME@REVISION). `tokenizer` names a further tokenizer of a published checkpoint (`kiwi`,
     `plain`), or is the folder of a run's, for the model folder of its training. With another of the `BACKENDS` than
-    torch the model is an `OnnxModel`; `auto` is what `choose_backend` says. Raises UserError where one of them does not
-    load, or their vocabularies differ in size."""
+    torch the model is an `OnnxModel` or an `NgramModel`; `auto` is what `choose_backend` says. Raises UserError where
+    one of them does not load, or their vocabularies differ in size."""
     backend = choose_backend(str(name), tokenizer, backend)
     folder, tokenizer_folder, published = _locate(str(name), tokenizer, backend)
     if backend == TORCH:
         model, loaded = load_model(folder, published), load_tokenizer(tokenizer_folder)
     else:
-        model, loaded = load_onnx(folder, backend), load_tokenizer(tokenizer_folder, with_transformers=False)
+        loaded = load_tokenizer(tokenizer_folder, with_transformers=False)
+        is_linear = backend == BY_NGRAMS
+        model = load_ngrams(folder, tokenizer_folder, published) if is_linear else load_onnx(folder, backend)
     if not published:  # that of a run lacks what fine-tuning added
         add_tokens(loaded, added_tokens(model.config.to_dict()))
     tokens = model.config.vocab_size
@@ -143,6 +148,13 @@ def load_onnx(folder: Path, backend: str) -> Any:
         return onnx_model.load(folder, name, config)
 
 
+def load_ngrams(folder: Path, tokenizer: Path, published: bool) -> NgramModel:
+    """Load a classifier over n-grams; if `published`, its folder has a tokenizer, too."""
+    refuse_incomplete(folder, ("config.json",), published)
+    with load_errors(folder):
+        return NgramModel.load(folder, tokenizer)
+
+
 def load_tokenizer(folder: Path, with_transformers: bool = True) -> Any:
     """Load the tokenizer of a checkpoint or of a run's tokenizer stage, with this package's code, not the folder's; if
     not `with_transformers`, by `tokenizers` alone where that is enough."""
@@ -203,7 +215,7 @@ def head_of(model: Any) -> str:
 def files_to_upload(folder: Path) -> dict[str, int]:
     """{file: size in bytes} of a finished checkpoint. Raises UserError where the licence of a training file is not
     known, so that nobody uploads by accident what must not be shared."""
-    refuse_incomplete(folder)
+    refuse_incomplete(folder, ("config.json",) if (folder / NGRAMS).is_file() else MODEL_FILES)
     record = manifest.read(folder)
     if without := record["counts"].get("files_without_licence", 0):
         raise UserError(

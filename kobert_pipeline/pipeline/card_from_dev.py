@@ -13,7 +13,8 @@ from kobert_pipeline.features.task import Task
 from kobert_pipeline.files import read_json_lines
 from kobert_pipeline.publish.card_facts import CardFacts
 from kobert_pipeline.publish.licences import NOT_STATED, allows_quoting
-from kobert_pipeline.tokenizer.plain import own_tokenizer
+from kobert_pipeline.tokenizer.plain import PLAIN, own_tokenizer
+from kobert_pipeline.training.weight_files import NGRAMS
 
 FIELDS = ("text", "text_pair", "question", "context", "choices")
 """The parts of an example that a model reads; its label is not shown."""
@@ -28,6 +29,8 @@ def with_dev(facts: CardFacts, options: FeaturesOptions, features: Path, model: 
     """The facts, with what the dev split in the folder `features` adds; it was made with these options. The folder
     `tokenizer` holds the tokenizer that the model is evaluated and published with."""
     model_tokenizer = own_tokenizer(tokenizer, options.plain_share)
+    if (model / NGRAMS).is_file() and (tokenizer / PLAIN).is_dir():
+        model_tokenizer = tokenizer / PLAIN  # tokens spell a text alike with and without the analyzer
     return replace(
         facts,
         plain_is_own=model_tokenizer != tokenizer,

@@ -20,7 +20,8 @@ from kobert_pipeline.pipeline.card_from_dev import with_dev
 from kobert_pipeline.pipeline.recipe import SECTIONS_FROM_TEXT, Recipe
 from kobert_pipeline.pipeline.run import origin
 from kobert_pipeline.progress import by_source_text, new_head_text
-from kobert_pipeline.publish.card_facts import CardFacts, Results
+from kobert_pipeline.publish import ngrams
+from kobert_pipeline.publish.card_facts import NO_NETWORK, CardFacts, Results
 from kobert_pipeline.publish.costs import costs
 from kobert_pipeline.publish.licences import without_known_licence
 from kobert_pipeline.publish.model_card import auto_class_of
@@ -72,25 +73,28 @@ def publish_model(
     the fine-tuning's seeds, empty for a pretrained model; `controls` those of each control."""
     options, begin = recipe.publish[key], origin(recipe)
     tokenizer = run_dir / begin.tokenizer[1]
-    manifests = {stage: manifest.read(run_dir / stage) for stage in begin.upstream}
+    is_linear = bool(tuned) and recipe.finetune[options.source].ngrams is not None
+    # a classifier over n-grams has the vocabulary of the run, and no weights of it
+    upstream = [stage for stage in begin.upstream if not (is_linear and stage in ("shards", "pretrain"))]
+    manifests = {stage: manifest.read(run_dir / stage) for stage in upstream}
     model, results, task = run_dir / begin.model[1], None, None
     cost = partial(cost_on_held_out, run_dir / "shards")
     related: dict[str, Manifest] = {}
     if tuned:
         features = recipe.finetune[options.source].features or options.source
-        task = recipe.features[features].task
+        task, prepared = recipe.features[features].task, run_dir / "features" / features
         by_seed = {folder.name: manifest.read(folder) for folder in tuned}
         related = related_manifests(recipe, run_dir, options.source, features)
         results = results_of(options.source, task, by_seed, controls, related[f"features/{features}"]["counts"])
         results = describe_results(results, recipe.features[features], manifests | related)
-        model = run_dir / "finetune" / options.source / results.seed / finetune_stage.MODEL
+        model = run_dir / "finetune" / options.source / results.seed / ("" if is_linear else finetune_stage.MODEL)
+        cost = partial(ngrams.cost_on_dev, prepared, tokenizer) if is_linear else partial(cost_on_dev, prepared)
         manifests |= {f"finetune/{options.source}/{seed}": run for seed, run in by_seed.items()}
-        cost = partial(cost_on_dev, run_dir / "features" / features)
     # `related` counts in the card's costs and in the history, but its numbers are not results of the model
     analyzer, config = analyzer_of(tokenizer), read_json(model / "config.json")
     facts = card_facts(recipe, recipe_name, key, options, data_dir, manifests, related, config, task, results, analyzer)
     if task:
-        facts = with_dev(facts, recipe.features[features], run_dir / "features" / features, model, tokenizer)
+        facts = with_dev(facts, recipe.features[features], prepared, model, tokenizer)
     history = training_history(recipe, data_dir, manifests | related)
     counts = publish_stage.run(options, facts, history, model, tokenizer, out, cost)
     return counts | {"files_without_licence": 0 if options.permission else len(without_known_licence(facts.sources))}
@@ -116,7 +120,7 @@ def card_facts(
     return CardFacts(
         name=recipe_name if recipe_name.endswith(f"-{key}") else f"{recipe_name}-{key}",
         recipe=recipe_name,
-        description=options.description or recipe.default_description(),
+        description=options.description or recipe.default_description(options.source),
         license=options.license,
         auto_class=auto_class,
         sources=known_datasets(strip_local_paths(recipe.training_files(options), data_dir)),
@@ -157,7 +161,8 @@ def describe_results(results: Results, prepared: FeaturesOptions, manifests: dic
     public dev set that is read as test set stays a dev set), and the number of examples."""
     features = next(run["counts"] for stage, run in manifests.items() if stage.startswith("features/"))
     size = features.get(f"{results.split}_examples", 0)
-    results = replace(results, initial_weights=initial_weights(manifests), examples=size)
+    start = results.initial_weights if results.initial_weights == NO_NETWORK else initial_weights(manifests)
+    results = replace(results, initial_weights=start, examples=size)
     file = prepared.test if results.split == "test" else prepared.dev
     if file is None:  # dev is a part of train
         return results
@@ -183,7 +188,10 @@ def trained_with(trained: Manifest) -> dict[str, Any]:
 
 
 def weight_counts(trained: Manifest) -> dict[str, str]:
-    """The weights of the labels in the loss of a fine-tuning, by label; {} where every example counted the same."""
+    """How many n-grams a linear classifier knows; for another fine-tuning the weights of the labels in its loss, {}
+    where every example counted the same."""
+    if kept := trained.get("counts", {}).get("ngrams"):
+        return {"n-grams with a weight": f"{kept:,}"}
     if not (weights := trained.get("counts", {}).get("class_weights")):
         return {}
     listed = ", ".join(f"{label} {weight:g}" for label, weight in weights.items())
@@ -242,6 +250,7 @@ def results_of(
         ablation=ablation_by_metric(runs, split),
         baselines={control: scores[control] for control in with_ngrams},
         seed_ablation=by_seed[best]["counts"].get(f"{split}_prior_ablation", {}),
+        initial_weights=NO_NETWORK if "ngrams" in by_seed[best]["options"] else "pretrained",
     )  # fmt: skip
 
 
@@ -280,7 +289,8 @@ def card_counts(manifests: dict[str, Manifest], config: dict[str, Any]) -> dict[
         numbers["documents"] = f"{manifests['corpus']['counts']['documents_kept']:,}"
     if "tokenizer" in manifests:
         numbers["vocabulary"] = f"{manifests['tokenizer']['counts']['vocab_size']:,}"
-    numbers["architecture"] = f"{config['model_type']}, {layers} layers, hidden size {width}"
+    shape = f", {layers} layers, hidden size {width}" if layers else ""
+    numbers["architecture"] = f"{config['model_type']}{shape}"
     if "checkpoint" in manifests:
         begun = manifests["checkpoint"]["counts"]
         numbers["vocabulary"] = f"{begun['vocab_size']:,}"

@@ -257,11 +257,6 @@ class Recipe(Options):
                 "for such a model; fine-tune with encoder: tuned to publish it, or call kobert predict with the run's "
                 "own model folder and --tokenizer"
             )
-        if tuned and tuned.ngrams:
-            raise ValueError(
-                f"publish.{name}.source is '{published.source}', which is a classifier over n-grams: transformers has "
-                "no class for such a model; publish a fine-tuning that it teaches (distill)"
-            )
         features = self.features_of(published)
         if published.onnx not in ("auto", False) and features and features.task.auto_class.endswith("MultipleChoice"):
             raise ValueError(
@@ -306,6 +301,8 @@ class Recipe(Options):
         learned = [self.finetune[name].features or name for name in self.fine_tunings_of(published.source)]
         makes = any(self.features[name].needs_corpus for name in learned)
         use = "pretrain, make examples" if makes else "pretrain"
+        if published.source in self.finetune and self.finetune[published.source].ngrams:
+            use = "vocabulary"  # the pretrained model plays no part
         rows = [source | {"use": use} for reader in readers for source in reader.provenance()]
         rows += [file_row(model, licence or stated_licence(model), use) for _, model, licence, use in self.models()]
         for name in reversed(self.fine_tunings_of(published.source)):
@@ -357,8 +354,10 @@ class Recipe(Options):
         options, is_given = self.pretrain.dump(), self.continues or self.pretrain.base is not None
         return {key: value for key, value in options.items() if not (is_given and key == "architecture")}
 
-    def default_description(self) -> str:
-        """The first sentence of a model card whose `publish` section has no description."""
+    def default_description(self, source: str) -> str:
+        """The first sentence of the card of a model of `source` whose `publish` section has no description."""
+        if source in self.finetune and self.finetune[source].ngrams:
+            return "A classifier of Korean texts."
         if self.checkpoint:
             # the folders of this machine are nobody's business
             name = Path(self.checkpoint).name if Path(self.checkpoint).is_absolute() else self.checkpoint

@@ -1,11 +1,14 @@
 """What a model card tells of a model, as data."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from kobert_pipeline.publish.costs import Cost, EmissionsOptions
 
+NO_NETWORK = "no network"
+"""In place of initial weights: what a classifier over n-grams starts from."""
 Scores = dict[str, list[float]]
 """{metric: [value per seed]}"""
 
@@ -32,7 +35,7 @@ class Results:
     made_for_dev: int = 0
     """The number of dev examples that were made from the corpus."""
     initial_weights: str = "pretrained"
-    """What the fine-tuning started from, if not random weights."""
+    """What the fine-tuning started from, if not random weights; `no network` for a classifier over n-grams."""
     dataset: str = ""
     """The data set that was evaluated, or the name of its file; "" where no more than `split` is known."""
     dataset_split: str = ""
@@ -77,6 +80,10 @@ class RoundingCost:
     """The number of predictions that differ; None where they are numbers."""
     cosine: tuple[float, ...] = ()
     """The mean and the least cosine of the two models' vectors; () for predictions."""
+
+
+Compare = Callable[[WeightFile, WeightFile], RoundingCost]
+"""How far the second file of weights is from the first."""
 
 
 @dataclass(frozen=True)

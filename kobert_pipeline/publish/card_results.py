@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from kobert_pipeline.features.metrics import mean, spread, standard_error
 from kobert_pipeline.markdown import class_tables, code, escaped, table
-from kobert_pipeline.publish.card_facts import CardFacts, Results, Scores
+from kobert_pipeline.publish.card_facts import NO_NETWORK, CardFacts, Results, Scores
 
 LARGE_MATRIX = "The confusion matrix of {classes} classes is in `training_manifest.json`."
 WHOLE = "network_and_priors"
@@ -31,7 +31,7 @@ def results_text(results: Results | None, is_rounded: bool = False) -> str:
         by_class = class_tables(results.class_report, LARGE_MATRIX)
         as_trained = ", with the weights as trained" * is_rounded
         parts += [f"By class, seed {results.seed} on {escaped(results.title)}{as_trained}:", *by_class]
-    if not results.controls and not results.from_scratch:
+    if not results.controls and not results.from_scratch and results.initial_weights != NO_NETWORK:
         added = "pretraining" if results.initial_weights == "pretrained" else f"the {results.initial_weights}"
         parts.append(f"The same network was not trained from scratch, so what {added} added is not known.")
     return "\n\n".join(part for part in parts if part)

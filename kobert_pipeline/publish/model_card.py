@@ -54,13 +54,17 @@ def auto_class_of(config: dict[str, Any]) -> str:
 
 def model_card(facts: CardFacts) -> str:
     """The card as Markdown with YAML metadata."""
+    use = [tokenizer_text(facts), f"```python\n{snippet(facts)}\n```", *other_ways(facts)]
+    return card_text(facts, metadata(facts), use)
+
+
+def card_text(facts: CardFacts, fields: dict[str, Any], use: list[str]) -> str:
+    """The card of a model with metadata `fields`; `use` are the paragraphs that say how to load it."""
     parts = [
-        front_matter(metadata(facts)),
+        front_matter(fields),
         f"# {escaped(facts.name)}",
         paragraphs(facts.description),
-        tokenizer_text(facts),
-        f"```python\n{snippet(facts)}\n```",
-        *other_ways(facts),
+        *use,
         "## Results",
         results_text(facts.results, is_rounded=facts.bfloat16_cost is not None),
         *rules_text(facts),

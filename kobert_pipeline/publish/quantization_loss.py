@@ -23,13 +23,17 @@ def cost_on_dev(features: Path, exact: WeightFile, rounded: WeightFile) -> Round
     """The predictions of a model from two files of weights for the dev split in `features`."""
     _, state = fine_tuned_for(read_json(exact.folder / "config.json"))
     task, dev = Task.of_features(features).with_inference_state(state), Features.load(features / "dev")
-    ours, theirs = (predictions(weights, task, dev) for weights in (exact, rounded))
+    return difference(*(predictions(weights, task, dev) for weights in (exact, rounded)))
+
+
+def difference(ours: Predicted, theirs: Predicted) -> RoundingCost:
+    """How far other predictions for the same examples are from ours."""
     differ = sum(a != b for a, b in zip(ours.predictions, theirs.predictions, strict=True))
     # numbers, such as those of a regression, nearly all differ a little
     are_numbers = any(isinstance(prediction, float) for prediction in ours.predictions)
-    metric = task.selection_metric(ours.scores)
+    metric = ours.task.selection_metric(ours.scores)
     scores = tuple(round(predicted.scores[metric], 4) for predicted in (ours, theirs))
-    return RoundingCost(len(dev.examples), metric, scores, None if are_numbers else differ)
+    return RoundingCost(len(ours.predictions), metric, scores, None if are_numbers else differ)
 
 
 def cost_on_held_out(shards: Path, exact: WeightFile, rounded: WeightFile) -> RoundingCost:
@@ -55,7 +59,7 @@ def predictions(weights: WeightFile, task: Task, features: Features) -> Predicte
 
     folder, file = weights
     if file != WEIGHTS:
-        return onnx_model.predict(onnx_model.load(folder, file), task, features)
+        return onnx_model.load(folder, file).predict(task, features)
     return model.predict(model.load(folder).to(device()), task, features, device())
 
 

@@ -1,7 +1,6 @@
 """The stage publish: write a model of the run as a checkpoint folder with a model card and a training manifest, and
 check it in a fresh process."""
 
-from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -13,20 +12,18 @@ from kobert_pipeline.config.options import Options
 from kobert_pipeline.files import atomic_write, write_json
 from kobert_pipeline.morphemes import ANALYZERS, tokenizer_files
 from kobert_pipeline.progress import report
-from kobert_pipeline.publish.card_facts import CardFacts, RoundingCost, WeightFile
+from kobert_pipeline.publish.card_facts import CardFacts, Compare, WeightFile
 from kobert_pipeline.publish.costs import EmissionsOptions
 from kobert_pipeline.publish.licences import LICENSE_FILE
 from kobert_pipeline.publish.model_card import model_card
 from kobert_pipeline.tokenizer.plain import PLAIN, PLAIN_FILES
-from kobert_pipeline.training.weight_files import ONNX_INT8, WEIGHTS
+from kobert_pipeline.training.weight_files import NGRAMS, ONNX_INT8, WEIGHTS
 
 VERSION = 3
 """3: where the model was trained for it, the tokenizer that needs no analyzer is the folder's own."""
-Compare = Callable[[WeightFile, WeightFile], RoundingCost]
-"""How far the second file of weights is from the first."""
 WRITES = (
     *tokenizer_files(), *(f"{folder}/{name}" for folder in ANALYZERS for name in (*tokenizer_files(), LICENSE_FILE)),
-    "tokenizer.json", "config.json", "model.safetensors", "README.md", LICENSE_FILE, "training_manifest.json",
+    "tokenizer.json", "config.json", "model.safetensors", NGRAMS, "README.md", LICENSE_FILE, "training_manifest.json",
     *PLAIN_FILES, "modules.json", "1_Pooling/config.json", "config_sentence_transformers.json",
     "sentence_bert_config.json", "onnx/model.onnx", "onnx/model.onnx.data", "onnx/model_quantized.onnx",
 )  # fmt: skip
@@ -87,10 +84,13 @@ def run(
     """Write the checkpoint of `model` to `out`; `history` becomes `training_manifest.json`. `rounding_cost` is needed
     for weights of fewer bits than training saved. Returns the stage's counts. Raises UserError unless the folder gives
     the same outputs in a fresh process."""
+    from kobert_pipeline.publish import ngrams
     from kobert_pipeline.publish.export import export, write_sentence_transformers_files
     from kobert_pipeline.publish.onnx_file import store_in_bfloat16, write_onnx
     from kobert_pipeline.publish.verify import SAMPLES, verify
 
+    if rounding_cost and (model / NGRAMS).is_file():
+        return ngrams.run(facts, history, model, tokenizer, out, rounding_cost)
     refuse_missing_libraries(options)
     report("exporting")
     export(model, tokenizer, out, options.dtype, facts.plain_is_own)

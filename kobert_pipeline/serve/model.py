@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,7 +12,7 @@ from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.task import Example, Task
 from kobert_pipeline.inference.checkpoint import Checkpoint
 from kobert_pipeline.inference.embed import Embedder
-from kobert_pipeline.inference.loading import BACKENDS, TORCH, choose_backend, load_errors
+from kobert_pipeline.inference.loading import BACKENDS, BY_NGRAMS, TORCH, choose_backend, load_errors
 from kobert_pipeline.inference.similar import EmbeddedTexts, Texts, rankers, top
 from kobert_pipeline.inference.tokens import token_rows
 from kobert_pipeline.inference.windows import splits
@@ -50,9 +51,7 @@ class ServedModel:
         self.model, self.tokenizer = self.checkpoint.model, self.checkpoint.tokenizer
         self.task = self._task()
         folder = self.checkpoint.folder
-        self.embedder = Embedder(self.model, self.tokenizer, long=long)
         # error messages quote it, and must not tell a client in which folder the checkpoint is
-        self.embedder.encoder.rename(name)
         self.model.name_or_path = name
         # for the event loop, which must not touch a tokenizer that the thread uses at the same time
         self.max_length: int = self.tokenizer.model_max_length
@@ -65,6 +64,13 @@ class ServedModel:
         self.marked_example: str | None = self.task.card_sample()["text"] if self.task and needs_markers else None
         with load_errors(folder):
             self._warm_up()
+
+    @cached_property
+    def embedder(self) -> Embedder:
+        """What makes vectors by the pooling of the model's training."""
+        embedder = Embedder(self.model, self.tokenizer, long=self.long)
+        embedder.encoder.rename(self.name)
+        return embedder
 
     def _task(self) -> Task | None:
         try:
@@ -83,8 +89,8 @@ class ServedModel:
         available = [*(of_head if self.model.head_outputs else []), *(of_states if self.model.gives_states else [])]
         if not available:
             raise UserError(f"{folder / BACKENDS[self.backend]} has no output that a path needs; publish it again")
-        missing = [path for path in (*of_head, *of_states, "/v1/attention") if path not in available]
-        return [*available, "/v1/tokenize"], missing
+        of_torch = () if self.backend == BY_NGRAMS else (*of_head, *of_states, "/v1/attention")
+        return [*available, "/v1/tokenize"], [path for path in of_torch if path not in available]
 
     def _warm_up(self) -> None:
         """Load the analyzer and find damaged weights, before the first request."""

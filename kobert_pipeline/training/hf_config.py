@@ -2,6 +2,7 @@
 there for inference."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,35 @@ from kobert_pipeline.errors import UserError
 
 DEFAULT_LABELS = {0: "LABEL_0", 1: "LABEL_1"}
 """The labels of a config that names none, which `transformers` leaves out of the file."""
+
+
+@dataclass(frozen=True)
+class ConfigValues:
+    """The values of a config.json, with the names that a `transformers` config has, where `transformers` is not
+    imported."""
+
+    values: dict[str, Any]
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self.values[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+    @property
+    def id2label(self) -> dict[int, str]:
+        """{index: label}; two labels without a name where the file gives none."""
+        labels = self.values.get("id2label") or DEFAULT_LABELS
+        return {int(index): label for index, label in labels.items()}
+
+    @property
+    def problem_type(self) -> str | None:
+        """What the head is for."""
+        return self.values.get("problem_type")
+
+    def to_dict(self) -> dict[str, Any]:
+        """The values, as in config.json."""
+        return self.values
 
 
 def max_input_length(config: dict[str, Any]) -> int:

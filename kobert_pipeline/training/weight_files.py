@@ -35,6 +35,8 @@ UNSAFE = re.compile(r"GLOBAL ([\w.]+)")
 """What torch calls the class of an object that is not a tensor, in an error's text."""
 ONNX, ONNX_INT8 = "onnx/model.onnx", "onnx/model_quantized.onnx"
 """The model for ONNX Runtime in float32 and in int8, under the names that are usual on the Hub."""
+NGRAMS = "ngrams.safetensors"
+"""A linear classifier over n-grams, which is no model of `transformers`."""
 HIDDEN_STATES = "last_hidden_state"
 """The output of these files from which the vectors of texts are made."""
 TENSORFLOW_NAMES = {"gamma": "weight", "beta": "bias"}

@@ -1,5 +1,6 @@
 """The classifier over character n-grams, against scikit-learn's own steps on counted n-grams."""
 
+import sys
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,14 @@ from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 
 from kobert_pipeline.features.format import Features, features_of_ids
+from kobert_pipeline.files import read_json_lines
 from kobert_pipeline.finetune.ngrams import BLOCK, NgramClassifier, Ngrams, counted, drawn_rows, texts_of
+from kobert_pipeline.finetune.results import PREDICTIONS
+from kobert_pipeline.inference.checkpoint import Checkpoint
 from kobert_pipeline.pipeline.recipe import Recipe
+from kobert_pipeline.serve.model import ServedModel
 from kobert_pipeline.tokenizer.loading import vocabulary_in
+from kobert_pipeline.tokenizer.special_tokens import UNK_ID
 
 TEXTS = ["재미있다", "재미없다", "정말 재미있다", "재미없다 정말", "좋다", "싫다", "너무 좋다", "너무 싫다"]
 LABELS = np.array([1, 0, 1, 0, 1, 0, 1, 0])
@@ -57,7 +63,7 @@ def test_of_many_classes_each_is_set_against_the_others() -> None:
 
 def test_a_saved_classifier_is_the_same_and_texts_are_classified_in_blocks(tmp_path: Path) -> None:
     classifier = NgramClassifier.fit(Ngrams(max_n=2), TEXTS, LABELS, 2, seed=1)
-    classifier.save(tmp_path)
+    classifier.save(tmp_path, {})
     many = [TEXTS[i % len(TEXTS)] for i in range(BLOCK + 3)]
     found = NgramClassifier.load(tmp_path).probabilities(many)
     assert found.shape == (BLOCK + 3, 2)
@@ -79,6 +85,7 @@ def test_texts_are_drawn_up_to_a_number_of_tokens(limit: int | None, read: int) 
     assert len(rows) == len(set(rows.tolist())) == read and rows.tolist() == sorted(rows.tolist())
 
 
+NAMES = ["negative", "positive"]
 RECIPE: dict[str, Any] = {
     "corpus": {"sources": [{"name": "text", "path": "documents"}]},
     "features": {
@@ -105,19 +112,65 @@ def test_labels_of_single_texts_get_a_baseline(finetune: dict[str, Any], expecte
     assert again == recipe, "a recipe in a training manifest is that of its run"
 
 
-def test_a_baseline_stands_beside_the_encoder(tiny: Any, kobert: Any, tmp_path: Path) -> None:
-    run_dir = tiny.copy_before(tmp_path / "runs" / "tiny", "publish")
-    settings = ("--set", "finetune.nsmc.baseline=ngrams", "--set", "publish={nsmc: {source: nsmc, onnx: false}}")
+@pytest.fixture(scope="module")
+def baseline_run(tiny: Any, kobert: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A run with a baseline that is published, too, and what it printed."""
+    run_dir = tiny.copy_before(tmp_path_factory.mktemp("baseline") / "runs" / "tiny", "publish")
+    published = "publish={nsmc: {source: nsmc, onnx: false}, linear: {source: nsmc-ngrams}}"
+    settings = ("--set", "finetune.nsmc.baseline=ngrams", "--set", published)
     result = kobert("run", tiny.recipe, "--run-dir", run_dir, *settings, "--redo-changed")
     assert result.code == 0, result.err
+    return run_dir, result.out
+
+
+def test_a_baseline_stands_beside_the_encoder(tiny: Any, kobert: Any, baseline_run: tuple[Path, str]) -> None:
+    run_dir, printed = baseline_run
     counts = tiny.manifests(run_dir)["finetune/nsmc-ngrams/1"]["counts"]
     accuracy = f"{counts['test']['accuracy']:.2f}"
-    assert f"test accuracy {accuracy}" in result.out
+    assert f"test accuracy {accuracy}" in printed
     card = (run_dir / "publish" / "nsmc" / "README.md").read_text(encoding="utf-8")
     assert f"| no network: linear over n-grams (`nsmc-ngrams`) | accuracy | {accuracy} |" in card
     rows = {row["finetune"]: row for row in kobert("compare", run_dir, "--json").json["runs"]}
     assert rows["nsmc-ngrams"]["scores"]["accuracy"]["mean"] == pytest.approx(float(accuracy))
     assert rows["nsmc-ngrams"]["examples"] == rows["nsmc"]["examples"]
+
+
+def test_a_published_baseline_gives_the_labels_of_its_training(
+    tiny: Any, kobert: Any, baseline_run: tuple[Path, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_dir = baseline_run[0]
+    folder, test = run_dir / "publish" / "linear", Features.load(run_dir / "features" / "nsmc" / "test")
+    labels = {row["id"]: row["prediction"] for row in read_json_lines(run_dir / "finetune/nsmc-ngrams/1" / PREDICTIONS)}
+    monkeypatch.setitem(sys.modules, "torch", None)  # importing it raises ImportError
+    checkpoint = Checkpoint.load(folder)
+    predicted = checkpoint.predict([example["text"] for example in test.examples])
+    pairs = list(zip(predicted, test.examples, pairwise(test.arrays["windows"].tolist()), strict=True))
+    # the tokenizer without an analyzer takes a whole eojeol for unknown, and the other one its morpheme
+    known = [(row, example) for row, example, (a, b) in pairs if UNK_ID not in test.arrays["input_ids"][a:b]]
+    assert len(known) > len(pairs) / 3
+    assert [row["label"] for row, _ in known] == [NAMES[labels[example["id"]]] for _, example in known]
+    assert all(sum(row["scores"].values()) == pytest.approx(1, abs=2e-4) for row in predicted)
+    assert not (folder / "kiwi.py").exists() and (folder / "tokenizer.json").is_file()
+
+
+def test_the_card_of_a_published_baseline_speaks_of_no_network(baseline_run: tuple[Path, str]) -> None:
+    card = " ".join((baseline_run[0] / "publish" / "linear" / "README.md").read_text(encoding="utf-8").split())
+    assert "a linear classifier over n-grams of 2 to 9 jamo" in card and "library_name: kobert-pipeline" in card
+    assert "| n-grams with a weight |" in card and "pretrain" not in card
+    assert "from transformers import" not in card and "$ kobert predict PATH/TO/THIS/FOLDER" in card
+
+
+def test_a_published_baseline_is_served_and_has_no_vectors(
+    kobert: Any, baseline_run: tuple[Path, str], tmp_path: Path
+) -> None:
+    folder = baseline_run[0] / "publish" / "linear"
+    served = ServedModel("linear", str(folder), backend="auto")
+    assert served.endpoints == ["/v1/classify", "/v1/tokenize"] and served.torch_only == []
+    assert served.predict([served.example("정말 재밌다")])[0]["label"] in NAMES
+    texts = tmp_path / "texts.txt"
+    texts.write_text("좋다\n", encoding="utf-8")
+    result = kobert("embed", folder, texts, "--out", tmp_path / "vectors.npy")
+    assert result.code == 2 and "has labels but no vectors" in result.err
 
 
 def test_texts_are_what_the_tokens_spell(prepared: Path, pretrained: Path) -> None:
