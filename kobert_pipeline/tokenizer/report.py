@@ -4,7 +4,7 @@ best exact match (EM) it allows in extractive question answering."""
 import re
 import string
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,9 +17,8 @@ from kobert_pipeline.tables.squad import paragraphs
 from kobert_pipeline.tables.unreadable import readable
 from kobert_pipeline.tokenizer.plain import ids_by_eojeol
 from kobert_pipeline.tokenizer.special_tokens import UNK_ID
-
-Encode = Callable[[list[str]], Any]
-"""Texts -> a `BatchEncoding` with `input_ids` and `offset_mapping`, without special tokens."""
+from kobert_pipeline.tokenizer.word_cuts import Encode, WordCuts
+from kobert_pipeline.tokenizer.word_cuts import markdown as cuts_markdown
 
 KINDS = {
     "emoji": re.compile("[\U0001f000-\U0001faff\u2600-\u27bf\u2b50\u2b55]"),
@@ -35,6 +34,11 @@ UNSEEN_MARKS = frozenset(string.punctuation + "《》〈〉‘’")
 """What EM ignores at the ends of an answer, besides white space, by KorQuAD's official definition. The same characters
 as in `features.metrics`, which this room may not import."""
 
+HEAD = """<meta charset="utf-8"><title>Tokenizer report</title><style>
+body { font-family: sans-serif; max-width: 70em; margin: 2em auto; padding: 0 1em; line-height: 1.5 }
+table { border-collapse: collapse; font-size: 0.9em } th, td { border: 1px solid #bbb; padding: 0.2em 0.6em }
+</style>"""
+"""The head of the report as a page."""
 BATCH = 256
 SAMPLES = 5
 USE_POINTS = 12
@@ -129,8 +133,10 @@ def covered(text: str, spans: Iterable[tuple[int, int]]) -> bool:
     return not text[reach:].strip()
 
 
-def evaluate_texts(texts: Iterable[str], encode: Encode, plain: Tokenizer, vocab_size: int) -> dict[str, Any]:
-    """The figures of a tokenizer on `texts`. `plain` is its export without an analyzer."""
+def evaluate_texts(
+    texts: Iterable[str], encode: Encode, plain: Tokenizer, vocab_size: int, cuts: WordCuts | None = None
+) -> dict[str, Any]:
+    """The figures of a tokenizer on `texts`. `plain` is its export without an analyzer; `cuts` counts the words."""
     tally = Tally()
     for batch in batches(texts):
         encoded = encode(batch)
@@ -139,6 +145,8 @@ def evaluate_texts(texts: Iterable[str], encode: Encode, plain: Tokenizer, vocab
             ids, spans = encoded["input_ids"][row], encoded["offset_mapping"][row]
             morphemes = len(set(encoded.word_ids(row)))  # the backend gets one word per morpheme
             tally.add(text, ids, spans, morphemes, ids_by_eojeol(text, other.ids, other.offsets))
+            if cuts is not None:
+                cuts.add(text, spans, [id_ == UNK_ID for id_ in ids])
     return tally.figures(vocab_size)
 
 
@@ -223,7 +231,7 @@ def batches(texts: Iterable[str]) -> Iterator[list[str]]:
 
 def markdown(figures: dict[str, Any]) -> str:
     """The report as a Markdown page. `figures` has `vocabulary`, `sources` (name -> result of `evaluate_texts`) and
-    optionally `answers` (result of `ceiling`)."""
+    optionally `answers` (result of `ceiling`) and `cuts` (of `word_cuts.figures_of`)."""
     lines = ["# Tokenizer report", "", *(f"- {name}: {value}" for name, value in figures["vocabulary"].items()), ""]
     lines.append(_row(["source", "texts", *COLUMNS, *(f"unknown in {kind.replace('_', ' ')}" for kind in KINDS)]))
     lines.append(_row(["---"] * (2 + len(COLUMNS) + len(KINDS))))
@@ -241,7 +249,17 @@ def markdown(figures: dict[str, Any]) -> str:
         ]
         if answers["missed_samples"]:
             lines.append(f"Out of reach, for example: {'; '.join(answers['missed_samples'])}")
+    if "cuts" in figures:
+        lines += cuts_markdown(figures["cuts"])
     return "\n".join([*lines, "", "![Share of the text that the commonest tokens spell](vocabulary_use.png)", ""])
+
+
+def html(report: str) -> str:
+    """The report, given as Markdown, as a page."""
+    from markdown_it import MarkdownIt
+
+    body = MarkdownIt("commonmark", {"html": False}).enable("table").render(report)
+    return f"<!doctype html>\n<html>\n<head>{HEAD}</head>\n<body>\n{body}</body>\n</html>\n"
 
 
 def _row(cells: list[str]) -> str:

@@ -30,11 +30,13 @@ from kobert_pipeline.tokenizer.growing import (
     tokens_by_id,
     vocabulary_forms,
 )
+from kobert_pipeline.tokenizer.loading import load_tokenizer
 from kobert_pipeline.tokenizer.plain import PLAIN, PLAIN_FILES, add_template, save_plain
-from kobert_pipeline.tokenizer.report import ceiling, draw, evaluate_texts, markdown, paragraphs_with_answers
-from kobert_pipeline.tokenizer.special_tokens import SPECIAL_TOKENS
+from kobert_pipeline.tokenizer.report import ceiling, draw, evaluate_texts, html, markdown, paragraphs_with_answers
+from kobert_pipeline.tokenizer.special_tokens import SPECIAL_TOKENS, UNK_ID
 from kobert_pipeline.tokenizer.subword import MIN_VOCAB_SIZE, Lines, Subword, alphabet_of
 from kobert_pipeline.tokenizer.subwords.wordpiece import WordPiece
+from kobert_pipeline.tokenizer.word_cuts import WordCuts, encode_by, figures_of
 
 VERSION = 3
 ANALYZER_FILE = "analyzer.json"
@@ -42,10 +44,12 @@ ANALYZER_FILE = "analyzer.json"
 WRITES = (
     *tokenizer_files(), *PLAIN_FILES, ORIGINS_FILE, "vocabulary.txt",
     "report.json",
-    "report.md", "vocabulary_use.png",
+    "report.md", "report.html", "vocabulary_use.png",
 )  # fmt: skip
 """Patterns of every file that the stage writes to its folder."""
 
+MOST_TERMS = 100
+"""Words of a user dictionary that the report shows."""
 REPORTED = (
     "tokens_per_morpheme", "tokens_per_eojeol", "unknown_rate", "texts_with_loss", "agreement_with_plain",
     "tokens_used",
@@ -62,6 +66,11 @@ class ReportOptions(Options):
     """Further texts by name, such as those of a test set."""
     answers: str | None = None
     """File in SQuAD format below data_dir, for the best exact match that the tokens allow."""
+    # these two change nothing but the report, and no run from before they existed
+    terms: list[str] = Field([], exclude_if=lambda value: not value)
+    """Words of the domain, whose tokens the report shows; those of a user dictionary are shown anyway."""
+    compare_with: str | None = Field(None, exclude_if=lambda value: value is None)
+    """Folder below data_dir of another tokenizer, whose tokens of the same words the report shows beside."""
 
     @field_validator("sources")
     @classmethod
@@ -112,9 +121,18 @@ class TokenizerOptions(Options):
 def raw_files(options: TokenizerOptions, data_dir: Path) -> list[Path]:
     """The user's files that the stage reads."""
     base = base_files(data_dir / options.base) if options.base else []
+    if options.report.compare_with:
+        base += other_files(data_dir / options.report.compare_with)
     answers = [options.report.answers] if options.report.answers else []
     readers = [reader.files for reader in options.report.sources.values()]
     return [*base, *all_files([*readers, lambda folder: data_files(folder, answers)], data_dir)]
+
+
+def other_files(folder: Path) -> list[Path]:
+    """The files of a tokenizer that the report shows beside. Raises UserError where there is no such folder."""
+    if not folder.is_dir():
+        raise UserError(f"tokenizer.report.compare_with: {folder} is no folder; name one that holds a tokenizer")
+    return [path for path in sorted(folder.iterdir()) if path.suffix in (".json", ".txt", ".model")]
 
 
 def run(options: TokenizerOptions, analysis: Path, data_dir: Path, out: Path) -> dict[str, Any]:
@@ -203,19 +221,27 @@ def report(options: ReportOptions, analysis: Path, data_dir: Path, out: Path) ->
     from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
 
     tokenizer = MorphemeTokenizer.from_pretrained(out)
-    encode = partial(tokenizer, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+    encode = encode_by(tokenizer)
     plain = Tokenizer.from_file(str(out / PLAIN / "tokenizer.json"))
+    cuts = WordCuts()
     texts = {"corpus": sample(analysis, options.documents)}
     texts |= {name: texts_of(reader, name, data_dir) for name, reader in options.sources.items()}
     figures: dict[str, Any] = {"vocabulary": {"vocab_size": len(tokenizer), "style": tokenizer.segmenter.style}}
     figures["sources"] = {
-        name: evaluate_texts(of_source, encode, plain, len(tokenizer)) for name, of_source in texts.items()
+        name: evaluate_texts(of_source, encode, plain, len(tokenizer), cuts if name == "corpus" else None)
+        for name, of_source in texts.items()
     }
+    other, dictionary = options.compare_with, read_json(analysis / ANALYZER_FILE).get("user_words", [])
+    terms = list(dict.fromkeys([*options.terms, *(form for form, *_ in dictionary[:MOST_TERMS])]))
+    others = {Path(other).name: load_tokenizer(data_dir / other)} if other else {}
+    figures["cuts"] = figures_of(cuts, terms, encode, UNK_ID, others)
     if options.answers:
         figures["answers"] = ceiling(paragraphs_with_answers(data_file(data_dir, options.answers)), encode)
     report_progress("writing the report")
     write_json(out / "report.json", figures)
-    (out / "report.md").write_text(markdown(figures), encoding="utf-8")
+    page = markdown(figures)
+    (out / "report.md").write_text(page, encoding="utf-8")
+    (out / "report.html").write_text(html(page), encoding="utf-8")
     draw(figures, out / "vocabulary_use.png")
     counts = {name: figures["sources"]["corpus"][name] for name in REPORTED}
     if options.answers:

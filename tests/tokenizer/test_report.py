@@ -26,11 +26,14 @@ from kobert_pipeline.tokenizer.report import (
     ceiling,
     covered,
     evaluate_texts,
+    html,
     same_answer,
     unseen,
 )
-from kobert_pipeline.tokenizer.special_tokens import SPECIAL_TOKENS
+from kobert_pipeline.tokenizer.special_tokens import SPECIAL_TOKENS, UNK_ID
 from kobert_pipeline.tokenizer.stage import TokenizerOptions, raw_files, run
+from kobert_pipeline.tokenizer.word_cuts import WordCuts, figures_of
+from kobert_pipeline.tokenizer.word_cuts import markdown as cuts_markdown
 
 PIECES = ["▁우리", "는", "▁집", "에", ".", "나", "▁나", "▁😀", "▁ㅋㅋ", "▁大", "▁ᄒᆞᆫ"]
 
@@ -440,3 +443,32 @@ def test_questions_without_answers_in_them_are_refused(front_end, tmp_path):
     )
     with pytest.raises(UserError, match=r"blind\.json, question q2 "):
         run(options, front_end.analysis, tmp_path, tmp_path)
+
+
+# words and how they are cut
+
+
+def test_words_numbers_and_terms_are_listed_with_their_tokens(words):
+    encode, plain = words
+    cuts = WordCuts()
+    texts = ["나는 집에는 37 우리는에.", "집에는에 쀍 3.5 37", "우리는에 37, 집에"]
+    evaluate_texts(texts, encode, plain, 16, cuts)
+    figures = figures_of(cuts, ["우리는", "쀍"], encode, UNK_ID, {})
+    assert figures["words"] == [
+        {"word": "우리는에", "count": 2, "cut": "우리 는 에"},
+        {"word": "집에는", "count": 1, "cut": "집 에 는"},
+        {"word": "집에는에", "count": 1, "cut": "집 에 는 에"},
+    ]
+    assert figures["terms"] == [{"word": "우리는", "cut": "우리 는"}, {"word": "쀍", "cut": "[UNK]"}]
+    assert figures["numbers"] == [], "unknown ones have a single token"
+
+
+def test_a_word_in_two_tokenizers_and_as_a_page(words):
+    cuts = WordCuts()
+    cuts.add("값은 750원", [(0, 1), (1, 2), (3, 5), (5, 6), (6, 7)], [False] * 5)
+    other = partial(lambda texts, **_: {"input_ids": [[9]] * len(texts), "offset_mapping": [[(0, 9)]] * len(texts)})
+    other.unk_token_id = UNK_ID
+    figures = figures_of(cuts, ["<b>"], words[0], UNK_ID, {"other|one": other})
+    assert figures["numbers"] == [{"word": "750", "count": 1, "cut": "75 0", "others": {"other|one": "750"}}]
+    page = html("\n".join(cuts_markdown(figures)))
+    assert "<td>75 0</td>\n<td>750</td>" in page and "other|one" in page and "<b>" not in page

@@ -1,0 +1,107 @@
+"""How words are cut into tokens, by one tokenizer or by several: frequent words in many tokens, numbers, and terms of
+one's own."""
+
+import re
+from bisect import bisect_left, bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from kobert_pipeline.markdown import escaped, table
+from kobert_pipeline.tokenizer.special_tokens import UNK
+
+Encode = Callable[[list[str]], Any]
+"""Texts -> a `BatchEncoding` with `input_ids` and `offset_mapping`, without special tokens."""
+WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
+NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+MANY, LISTED, NUMBERS = 3, 30, 10
+"""The tokens of a word that is listed, and how many such words and how many numbers are."""
+LEGEND = (
+    "Words are runs of letters in the sample of the corpus, with their particles and endings; a space ends a token. A "
+    "word that is cut in several ways has its most frequent one here. Terms, and whatever another tokenizer cuts, are "
+    "cut without a sentence around them."
+)
+
+
+class WordCuts:
+    """Counts of the words and numbers of texts by how they are cut."""
+
+    def __init__(self) -> None:
+        self.cuts: dict[str, Counter[str]] = defaultdict(Counter)
+
+    def add(self, text: str, spans: Sequence[tuple[int, int]], unknown: Sequence[bool]) -> None:
+        """Count the words of a text, of whose tokens `spans` are the places; `unknown` are those that the vocabulary
+        lacks."""
+        starts, ends = [start for start, _ in spans], [end for _, end in spans]
+        for pattern in (WORD, NUMBER):
+            for match in pattern.finditer(text):
+                first, last = bisect_right(ends, match.start()), bisect_left(starts, match.end())
+                self.cuts[match.group()][cut(text, match.span(), spans[first:last], unknown[first:last])] += 1
+
+    def frequent(self, pattern: re.Pattern[str], tokens: int, limit: int) -> list[dict[str, Any]]:
+        """The `limit` most frequent words of a pattern whose usual cut has at least so many `tokens`, with their
+        counts."""
+        usual = {word: cuts.most_common(1)[0][0] for word, cuts in self.cuts.items() if pattern.fullmatch(word)}
+        counts = Counter({word: self.cuts[word].total() for word, cut in usual.items() if cut.count(" ") >= tokens - 1})
+        return [{"word": word, "count": count, "cut": usual[word]} for word, count in counts.most_common(limit)]
+
+
+def cut(text: str, place: tuple[int, int], spans: Iterable[tuple[int, int]], unknown: Iterable[bool]) -> str:
+    """The part of a text at a place with a space between its tokens, [UNK] for an unknown one."""
+    left, right = place
+    pieces = [
+        UNK if lacking else text[max(start, left) : min(end, right)]
+        for (start, end), lacking in zip(spans, unknown, strict=True)
+        if start < end
+    ]
+    return " ".join(piece for piece in pieces if piece)
+
+
+def cuts_alone(words: list[str], encode: Encode, unk_id: int | None) -> list[str]:
+    """How a tokenizer cuts each word without a text around it."""
+    encoded = encode(words) if words else {"input_ids": [], "offset_mapping": []}
+    rows = zip(words, encoded["input_ids"], encoded["offset_mapping"], strict=True)
+    return [cut(word, (0, len(word)), spans, [id_ == unk_id for id_ in ids]) for word, ids, spans in rows]
+
+
+def figures_of(cuts: WordCuts, terms: list[str], encode: Encode, unk_id: int, others: dict[str, Any]) -> dict[str, Any]:
+    """The words, numbers and terms with their cuts; `others` are further tokenizers by name, whose cuts of each are
+    those without a text around it."""
+    groups = {
+        "words": cuts.frequent(WORD, MANY, LISTED),
+        "numbers": cuts.frequent(NUMBER, 2, NUMBERS),
+        "terms": [{"word": t, "cut": c} for t, c in zip(terms, cuts_alone(terms, encode, unk_id), strict=True)],
+    }
+    for name, tokenizer in others.items():
+        for rows in groups.values():
+            alone = cuts_alone([row["word"] for row in rows], encode_by(tokenizer), tokenizer.unk_token_id)
+            for row, cut_by_other in zip(rows, alone, strict=True):
+                row.setdefault("others", {})[name] = cut_by_other
+    return groups
+
+
+def encode_by(tokenizer: Any) -> Encode:
+    """What encodes texts for a report."""
+    return lambda texts: tokenizer(texts, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+
+
+def markdown(figures: dict[str, Any]) -> list[str]:
+    """The tables of a report."""
+    titles = {
+        "words": f"The most frequent words in {MANY} tokens or more",
+        "numbers": "The most frequent numbers in several tokens",
+        "terms": "Terms",
+    }
+    lines = []
+    for group, title in titles.items():
+        if not (rows := figures[group]):
+            continue
+        others = list(rows[0].get("others", {}))
+        counted = ["times"] if "count" in rows[0] else []
+        cells = [
+            [escaped(row["word"]), *([f"{row['count']:,}"] if counted else []), escaped(row["cut"]),
+             *(escaped(row["others"][name]) for name in others)]
+            for row in rows
+        ]  # fmt: skip
+        lines += ["", f"## {title}", "", table(["word", *counted, "tokens", *map(escaped, others)], cells)]
+    return [*lines, "", LEGEND] if lines else []
