@@ -350,7 +350,7 @@ def widget(facts: CardFacts) -> dict[str, Any]:
 
 def eval_results(facts: CardFacts, results: Results) -> list["EvalResult"]:
     """One result per metric, for a task with priors also of the network and of the priors alone: the mean over the
-    seeds, and in its `args` the spread and the mean of the best control."""
+    seeds, and in its `args` the spread, the score of the published weights and the mean of the best control."""
     from huggingface_hub import EvalResult
 
     rows = []
@@ -360,6 +360,9 @@ def eval_results(facts: CardFacts, results: Results) -> list["EvalResult"]:
         (part, name, values) for part, scores in parts.items() for name, values in scores.items()
     ):
         details: dict[str, Any] = {"seeds": len(values), **spread(values)}
+        of_seed = results.seed_ablation.get(part, {}) if part else results.seed_scores
+        if len(values) > 1 and name in of_seed:
+            details["these_weights"] = round(of_seed[name], 2)
         for control, scores in list(results.controls.items())[:1] if part in ("", WHOLE) else ():
             details |= {"random_weights": control, "random_weights_mean": round(mean(scores[name]), 2)}
         kind = HUB_METRICS.get(name, name)

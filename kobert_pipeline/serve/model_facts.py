@@ -15,8 +15,8 @@ CARD = "README.md"
 
 
 def card_scores(folder: Path) -> list[dict[str, Any]]:
-    """The scores that the model card in `folder` gives as `model-index`: {dataset, metric, value}. [] where it gives
-    none: the card may be anybody's, and hold anything."""
+    """The scores of the weights in `folder` that its model card gives as `model-index`: {dataset, metric, value}. []
+    where it gives none: the card may be anybody's, and hold anything."""
     try:
         metadata = (folder / CARD).read_text(encoding="utf-8").split("---\n")[1]
         results = yaml.safe_load(metadata)["model-index"][0]["results"]
@@ -24,7 +24,8 @@ def card_scores(folder: Path) -> list[dict[str, Any]]:
             {
                 "dataset": str(result["dataset"]["name"])[:80],
                 "metric": str(metric.get("name") or metric["type"])[:80],
-                "value": float(metric["value"]),
+                # of several trainings, that which is served
+                "value": float((metric.get("args") or {}).get("these_weights", metric["value"])),
             }
             # only so many: aliases can make a short file endless
             for result in results[:MAX_SCORES]

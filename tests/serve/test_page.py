@@ -10,6 +10,8 @@ from canned_model import CannedModel
 from held_model import HeldModel, wait_until
 from starlette.testclient import TestClient
 
+from kobert_pipeline.publish.card_facts import CardFacts, Results
+from kobert_pipeline.publish.model_card import model_card
 from kobert_pipeline.serve import page
 from kobert_pipeline.serve.app import create_app
 from kobert_pipeline.serve.limits import Limits
@@ -89,6 +91,14 @@ def test_scores_are_those_of_the_card(tiny: Any) -> None:
     manifest = tiny.manifests()["finetune/nsmc/1"]
     assert (found["dataset"], found["metric"]) == ("reviews_test.txt (test)", "accuracy")
     assert found["value"] == pytest.approx(manifest["counts"]["test"]["accuracy"], abs=0.01)
+
+
+def test_of_several_trainings_the_score_is_that_of_the_served_weights(tmp_path: Path) -> None:
+    scores = {"accuracy": [89.0, 90.0, 91.0]}
+    results = Results("mood", "classification", "test", scores, seed="2", seed_scores={"accuracy": 90.5})
+    facts = CardFacts("m", "r", "A model.", "mit", "AutoModelForSequenceClassification", [], {}, results=results)
+    (tmp_path / "README.md").write_text(model_card(facts), encoding="utf-8")
+    assert card_scores(tmp_path) == [{"dataset": "mood (test)", "metric": "accuracy", "value": 90.5}]
 
 
 @pytest.mark.parametrize(
