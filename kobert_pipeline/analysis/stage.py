@@ -3,6 +3,7 @@
 import os
 from collections import deque
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -15,18 +16,22 @@ from kobert_pipeline.analysis.analyzer import Analyzer
 from kobert_pipeline.analysis.workers import FailedDocument, Workers
 from kobert_pipeline.config.options import Options
 from kobert_pipeline.corpus.document import Document, count_documents, document_parts, read_documents
+from kobert_pipeline.corpus.executor import TASK_LOGS, Executor
+from kobert_pipeline.corpus.executors.local import Local
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import finish_part, finished_part, write_json
 from kobert_pipeline.morphemes.morpheme import Segmentation
+from kobert_pipeline.morphemes.segmenter import Segmenter
 from kobert_pipeline.progress import report, track
 
 VERSION = 4
 ANALYZER_FILE = "analyzer.json"
 """The analyzer and its settings, which the tokenizer stage copies into the tokenizer."""
-WRITES = ("part-*.parquet", ANALYZER_FILE)
+WRITES = ("part-*.parquet", ANALYZER_FILE, f"{TASK_LOGS}/**")
 """Patterns of every file that the stage writes to its folder."""
 Segmented = tuple[Document, Segmentation | FailedDocument]
 """A document and what the analyzer made of it."""
+HERE = Local()
 COUNTED = ("documents", "characters", "morphemes", "eojeols", "sentences")
 
 
@@ -40,13 +45,22 @@ class AnalysisOptions(Options):
 
 
 def run(
-    options: AnalysisOptions, corpus: Path, data_dir: Path, out: Path, num_workers: int | None = None
+    options: AnalysisOptions,
+    corpus: Path,
+    data_dir: Path,
+    out: Path,
+    num_workers: int | None = None,
+    executor: Executor = HERE,
 ) -> dict[str, Any]:
-    """Analyse the parts in `corpus` into parts of the same names in `out`, in `num_workers` processes (None: one per
-    core). Returns counts. Raises UserError where no document could be analysed."""
+    """Analyse the parts in `corpus` into parts of the same names in `out`, in `num_workers` processes of this machine
+    (None: one per core), or part by part where another `executor` runs them. Returns counts. Raises UserError where no
+    document could be analysed."""
     segmenter = options.analyzer.segmenter(data_dir)
     todo = [path for path in document_parts(corpus) if finished_part(out / path.name) is None]
-    if todo:
+    if not isinstance(executor, Local):
+        sizes = [count_documents([path]) for path in document_parts(corpus)]
+        executor.run_parts(AnalysePart(segmenter, options.timeout, corpus, out), sizes, out, "analysing")
+    elif todo:
         with Workers(segmenter, num_workers or os.cpu_count() or 1, options.timeout) as workers:
             for path, analyzed in segmented_parts(todo, workers, count_documents(document_parts(corpus))):
                 finish_part(out / path.name, write_part(out / path.name, analyzed))
@@ -58,6 +72,28 @@ def run(
     if not counts["documents"]:
         raise UserError(f"analysis.analyzer: {options.analyzer.name} failed on every document; the first: {failed[0]}")
     return {**counts, "documents_failed": len(failed), "failed": failed}
+
+
+@dataclass(frozen=True)
+class AnalysePart:
+    """Analyses one part, on a machine that has the analyzer. One worker, so that a text that crashes the analyzer does
+    not end the task."""
+
+    segmenter: Segmenter
+    timeout: float
+    corpus: Path
+    out: Path
+
+    def __call__(self, data: Any, rank: int, tasks: int) -> None:
+        """Write the part of this number, unless it is finished."""
+        path = document_parts(self.corpus)[rank]
+        if finished_part(self.out / path.name) is not None:
+            return
+        documents = list(read_documents(path))
+        with Workers(self.segmenter, 1, self.timeout) as workers:
+            results = workers.segment(document.text for document in documents)
+            counts = write_part(self.out / path.name, list(zip(documents, results, strict=True)))
+        finish_part(self.out / path.name, counts)
 
 
 def segmented_parts(parts: list[Path], workers: Workers, documents: int) -> Iterator[tuple[Path, list[Segmented]]]:

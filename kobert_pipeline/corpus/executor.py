@@ -1,4 +1,5 @@
-"""The interface of executors, which run the tasks of a corpus phase on this machine, on Ray or on Slurm.
+"""The interface of executors, which run the tasks of a corpus phase, or the parts of the analysis and of the shards, on
+this machine, on Ray or on Slurm.
 
 The number of tasks and the work of each depend only on the data, so every executor gives the same documents and the
 executor is not part of a fingerprint. All of them are datatrove executors, which mark finished tasks and skip them when
@@ -14,6 +15,7 @@ from typing import Any, ClassVar, Self
 
 from kobert_pipeline.config.options import Plugin
 from kobert_pipeline.errors import UserError
+from kobert_pipeline.files import remove_tree
 from kobert_pipeline.progress import report
 
 Step = Callable[[Any, int, int], Any]
@@ -21,12 +23,14 @@ Step = Callable[[Any, int, int], Any]
 picklable."""
 
 
+TASK_LOGS = "logs/tasks"
+"""Folder of the logs and completion marks of `run_parts`, in the folder of a stage."""
 SECONDS_PER_LOOK = 1.0
 """How often the tasks that have finished are counted, for the progress."""
 
 
 class Executor(Plugin):
-    """Runs the tasks of a phase. Subclasses implement `build`."""
+    """Runs tasks. Subclasses implement `build`."""
 
     family: ClassVar[str] = "executors"
 
@@ -62,6 +66,13 @@ class Executor(Plugin):
             if error_file.is_file():
                 raise UserError(error_file.read_text(encoding="utf-8"))
             raise RuntimeError(f"task {rank} of {tasks} did not finish; see {logs / 'logs' / f'task_{rank:05d}.log'}")
+
+    def run_parts(self, step: Step, sizes: Sequence[int], out: Path, activity: str) -> None:
+        """Run a step once for each part of a stage that writes to `out`, with the number of its documents in `sizes`.
+        The step must skip a part that its own mark says is finished. Raises what `run` raises."""
+        # a part that is missing or damaged is made again whatever the executor remembers of it
+        remove_tree(out, [f"{TASK_LOGS}/**"])
+        self.run([step], sizes, out / TASK_LOGS, activity, "documents")
 
 
 @contextmanager

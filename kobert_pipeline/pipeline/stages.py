@@ -29,6 +29,8 @@ import kobert_pipeline.tokenizer.stage as tokenizer_stage
 from kobert_pipeline.checkpoint.source import small_files
 from kobert_pipeline.config import recipe_file
 from kobert_pipeline.config.options import first_error
+from kobert_pipeline.corpus.executor import Executor
+from kobert_pipeline.corpus.executors.local import Local
 from kobert_pipeline.corpus.options import CorpusOptions
 from kobert_pipeline.errors import Postponed, UserError
 from kobert_pipeline.features import splits
@@ -93,8 +95,14 @@ def analysis_job(recipe: Recipe, run: Run) -> Job:
         # another version of the analyzer's model finds other morphemes, although the options are the same
         extra_inputs=lambda: {"analyzer": analyzer.segmenter(run.data_dir).version},
         preflight=partial(analyzer.segmenter, run.data_dir),  # raises UserError if the analyzer is not installed
-        run=partial(analysis_stage.run, options, run.folder("corpus"), run.data, num_workers=run.num_workers),
+        run=partial(analysis_stage.run, options, run.folder("corpus"), run.data, num_workers=run.num_workers,
+                    executor=executor_of(recipe)),
     )  # fmt: skip
+
+
+def executor_of(recipe: Recipe) -> Executor:
+    """Where the parts of the corpus are worked on."""
+    return recipe.corpus.executor if recipe.corpus else Local()
 
 
 def tokenizer_job(recipe: Recipe, run: Run) -> Job:
@@ -120,7 +128,8 @@ def shards_job(recipe: Recipe, run: Run) -> Job:
     return Job(
         "shards", run.run_dir / "shards", shards_stage.VERSION, recipe.shards.dump(), writes=shards_stage.WRITES,
         resumable=True, inputs={name: run.run_dir / name for name in (source, stage)},
-        run=partial(write, recipe.shards, run.folder(source), run.folder(tokenizer)),
+        run=partial(write, recipe.shards, run.folder(source), run.folder(tokenizer), num_workers=run.num_workers,
+                    executor=executor_of(recipe)),
     )  # fmt: skip
 
 

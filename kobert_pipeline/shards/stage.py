@@ -5,7 +5,8 @@ gives for the raw text.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -17,11 +18,12 @@ from tokenizers import Tokenizer
 from kobert_pipeline.analysis.analyzed import AnalyzedDocument, analysis_parts, read_analysis, read_ids
 from kobert_pipeline.config.options import Options
 from kobert_pipeline.corpus.document import count_documents, document_parts, in_split, read_documents, smallest_share
+from kobert_pipeline.corpus.executor import TASK_LOGS, Executor
+from kobert_pipeline.corpus.executors.local import Local
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import finish_part, finished_part
 from kobert_pipeline.morphemes.morpheme_tokenizer import VOCABULARY_FILE
 from kobert_pipeline.morphemes.raw_text_backend import read_morpheme_backend
-from kobert_pipeline.progress import report
 from kobert_pipeline.shards.format import (
     DOCUMENT,
     EOJEOL,
@@ -41,7 +43,8 @@ from kobert_pipeline.tokenizer.unknown import SAMPLE, judge_rate, rate, unknown_
 
 VERSION = 4
 SPLITS = ("train", "held_out")
-WRITES = tuple(f"{split}-*.{field}.npy" for split in SPLITS for field in FIELDS)
+HERE = Local()
+WRITES = (*(f"{split}-*.{field}.npy" for split in SPLITS for field in FIELDS), f"{TASK_LOGS}/**")
 """Patterns of every file that the stage writes to its folder."""
 
 
@@ -52,17 +55,30 @@ class ShardsOptions(Options):
     """Share of documents that are not trained on but measure the held-out loss; chosen by a hash of their ids."""
 
 
-def run(options: ShardsOptions, analysis: Path, tokenizer: Path, out: Path) -> dict[str, Any]:
-    """Write a train and a held-out shard per part of the analysis; returns counts. Raises UserError, before any work,
-    when a split would be empty."""
-    backend = read_morpheme_backend(tokenizer / VOCABULARY_FILE)
-    backend.encode_special_tokens = True  # "[MASK]" in a document is six characters, not the special token
-    counts = _write(options, analysis_parts(analysis), read_analysis, partial(make_shard, backend), UNK_ID, out)
-    judge_rate("shards: the corpus", counts["train_unknown_rate"], backend)
+def run(
+    options: ShardsOptions,
+    analysis: Path,
+    tokenizer: Path,
+    out: Path,
+    num_workers: int | None = None,
+    executor: Executor = HERE,
+) -> dict[str, Any]:
+    """Write a train and a held-out shard per part of the analysis, in `num_workers` processes or where another
+    `executor` runs them; returns counts. Raises UserError, before any work, when a split would be empty."""
+    parts = Parts(analysis_parts(analysis), tokenizer)
+    counts = _write(options, parts, out, executor, num_workers)
+    judge_rate("shards: the corpus", counts["train_unknown_rate"], parts.backend())
     return counts
 
 
-def run_unanalyzed(options: ShardsOptions, corpus: Path, tokenizer: Path, out: Path) -> dict[str, Any]:
+def run_unanalyzed(
+    options: ShardsOptions,
+    corpus: Path,
+    tokenizer: Path,
+    out: Path,
+    num_workers: int | None = None,
+    executor: Executor = HERE,
+) -> dict[str, Any]:
     """The same from the documents in `corpus`, with a tokenizer that needs no analyzer. Raises UserError for one that
     does."""
     loaded = load_tokenizer(tokenizer)
@@ -71,43 +87,87 @@ def run_unanalyzed(options: ShardsOptions, corpus: Path, tokenizer: Path, out: P
             "checkpoint: its tokenizer is one over morphemes, which needs the stages analysis and tokenizer; leave "
             "checkpoint out, and name its folder in pretrain.base and tokenizer.base (with keep: all)"
         )
-    backend = loaded.backend_tokenizer
-    backend.no_truncation()
-    backend.no_padding()
-    backend.encode_special_tokens = True
-    parts, unknown = document_parts(corpus), unknown_token_id(loaded)
-    counts = _write(options, parts, read_documents, partial(make_unanalyzed_shard, backend), unknown, out)
-    texts = (document.text for document in islice(read_documents(parts[0]), SAMPLE))
-    judge_rate("shards: the corpus", counts["train_unknown_rate"], backend, partial(unknown_words, texts, loaded))
+    parts = Parts(document_parts(corpus), tokenizer, analyzed=False)
+    counts = _write(options, parts, out, executor, num_workers)
+    texts = (document.text for document in islice(read_documents(parts.paths[0]), SAMPLE))
+    words = partial(unknown_words, texts, loaded)
+    judge_rate("shards: the corpus", counts["train_unknown_rate"], loaded.backend_tokenizer, words)
     return counts
 
 
+@dataclass(frozen=True)
+class Parts:
+    """The parts of the analysis, or of the corpus where nothing is `analyzed`, and the folder of the tokenizer."""
+
+    paths: list[Path]
+    tokenizer: Path
+    analyzed: bool = True
+
+    def backend(self) -> Tokenizer:
+        """What encodes them."""
+        if self.analyzed:
+            backend = read_morpheme_backend(self.tokenizer / VOCABULARY_FILE)
+        else:
+            backend = load_tokenizer(self.tokenizer).backend_tokenizer
+            backend.no_truncation()
+            backend.no_padding()
+        backend.encode_special_tokens = True  # "[MASK]" in a document is six characters, not the special token
+        return backend
+
+    @cached_property  # not read before a process has its own copy, so that no tokenizer is pickled
+    def reader(self) -> tuple[Callable[[Path], Iterator[Any]], Callable[[list[Any]], Shard], int | None]:
+        """What reads the rows of a part, what makes a shard of some, and the id of the token for what the vocabulary
+        lacks."""
+        if self.analyzed:
+            return read_analysis, partial(make_shard, self.backend()), UNK_ID
+        return (
+            read_documents,
+            partial(make_unanalyzed_shard, self.backend()),
+            unknown_token_id(load_tokenizer(self.tokenizer)),
+        )
+
+
+@dataclass(frozen=True)
+class ShardPart:
+    """Writes both shards of one part, on any machine."""
+
+    options: ShardsOptions
+    parts: Parts
+    out: Path
+
+    def __call__(self, data: Any, rank: int, tasks: int) -> None:
+        """Write the shards of the part of this number, unless they are finished."""
+        path, mark = self.parts.paths[rank], self.mark(rank)
+        if finished_part(mark) is not None:
+            return
+        read, make, unknown = self.parts.reader
+        number = part_number(path)
+        counts = write_part(self.options, read(path), make, unknown, self.out, number)
+        files = (shard_path(self.out, f"{split}-{number}", field) for split in SPLITS for field in FIELDS)
+        finish_part(mark, counts, *files)
+
+    def mark(self, rank: int) -> Path:
+        """The file whose mark says that both shards of a part, which are written together, are finished."""
+        return shard_path(self.out, f"train-{part_number(self.parts.paths[rank])}", "ids")
+
+
+def part_number(path: Path) -> str:
+    """The number in the name of a part."""
+    return path.stem.removeprefix("part-")
+
+
 def _write(
-    options: ShardsOptions,
-    parts: list[Path],
-    read: Callable[[Path], Iterator[Any]],
-    make: Callable[[list[Any]], Shard],
-    unknown: int | None,
-    out: Path,
+    options: ShardsOptions, parts: Parts, out: Path, executor: Executor, num_workers: int | None
 ) -> dict[str, Any]:
-    """Write both shards of each part, except those that are finished; `read` gives the rows of a part, and `unknown` is
-    the id of the token for what the vocabulary lacks."""
-    refuse_empty_split(options, parts)
+    """Write both shards of each part, except those that are finished; returns the counts of all."""
+    refuse_empty_split(options, parts.paths)
+    step, sizes = ShardPart(options, parts, out), [count_documents([path]) for path in parts.paths]
+    size = sum(path.stat().st_size for path in parts.paths)
+    executor.for_input(num_workers, size).run_parts(step, sizes, out, "encoding")
     total = {f"{split}_{name}": 0 for split in SPLITS for name in ("documents", "tokens", "unknown")}
-    documents, done = count_documents(parts), 0
-    for path in parts:
-        report("encoding", done, documents, "documents")
-        part_number = path.stem.removeprefix("part-")
-        # one mark for both shards of a part, which are written together
-        mark = shard_path(out, f"train-{part_number}", "ids")
-        counts = finished_part(mark)
-        if counts is None:
-            counts = write_part(options, read(path), make, unknown, out, part_number)
-            files = (shard_path(out, f"{split}-{part_number}", field) for split in SPLITS for field in FIELDS)
-            finish_part(mark, counts, *files)
+    for rank in range(len(parts.paths)):
+        counts = finished_part(step.mark(rank)) or {}
         total = {key: total[key] + counts[key] for key in total}
-        done += count_documents([path])
-        report("encoding", done, documents, "documents")
     rates = {f"{split}_unknown_rate": rate(total.pop(f"{split}_unknown"), total[f"{split}_tokens"]) for split in SPLITS}
     return total | rates
 

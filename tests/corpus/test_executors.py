@@ -1,5 +1,5 @@
-"""The same documents with any number of workers and on every executor; finished tasks are not run again after a
-crash."""
+"""The same documents, morphemes and shards with any number of workers and on every executor; finished tasks are not
+run again after a crash."""
 
 import errno
 import json
@@ -10,16 +10,24 @@ import stat
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from kobert_pipeline.analysis.stage import AnalysisOptions
+from kobert_pipeline.analysis.stage import run as analyse
 from kobert_pipeline.corpus.document import document_parts
 from kobert_pipeline.corpus.executors import slurm
+from kobert_pipeline.corpus.executors.local import Local
 from kobert_pipeline.corpus.options import CorpusOptions
 from kobert_pipeline.corpus.phases import WriteParts
 from kobert_pipeline.corpus.stage import run
 from kobert_pipeline.errors import UserError
+from kobert_pipeline.files import files_below, matches_any
+from kobert_pipeline.shards.stage import WRITES as SHARD_FILES
+from kobert_pipeline.shards.stage import ShardsOptions
+from kobert_pipeline.shards.stage import run as write_shards
 
 CORPORA = Path(__file__).resolve().parents[2] / "kobert_pipeline" / "pipeline" / "recipes" / "tiny"
 OPTIONS = {
@@ -277,3 +285,76 @@ def test_a_ray_cluster_of_two_nodes_makes_the_same_files(tmp_path):
 def test_without_a_cluster_ray_says_how_to_start_one(tmp_path):
     with pytest.raises(UserError, match="ray start --head"):
         run(options(executor={"name": "ray"}), CORPORA, tmp_path)
+
+
+# analysis and shards
+
+
+def token_arrays(out):
+    """Every morpheme and token that `analysed` wrote, by file."""
+    return {
+        str(path.relative_to(out)): path.read_bytes()
+        for path in sorted([*out.glob("analysis/*.parquet"), *out.glob("shards/*.npy")])
+    }
+
+
+def analysed(corpus, tokenizer, out, executor, num_workers=1):
+    """Analyse the documents in `corpus` and write shards, by an executor."""
+    counts = analyse(AnalysisOptions(), corpus, CORPORA, out / "analysis", num_workers, executor)
+    chosen = ShardsOptions(held_out=0.1)
+    counts |= write_shards(chosen, out / "analysis", tokenizer, out / "shards", num_workers, executor)
+    return counts, token_arrays(out)
+
+
+@pytest.fixture(scope="module")
+def parts(tmp_path_factory):
+    """A corpus of some parts."""
+    out = tmp_path_factory.mktemp("parts")
+    run(options(part_characters=30_000), CORPORA, out)
+    assert len(document_parts(out)) > 2
+    return out
+
+
+@pytest.fixture(scope="module")
+def by_one_process(tiny, parts, tmp_path_factory):
+    """The folder of what one process makes of it, and the counts and arrays."""
+    out = tmp_path_factory.mktemp("one")
+    return out, analysed(parts, tiny.run_dir / "tokenizer", out, Local(workers=1))
+
+
+def test_two_processes_write_the_same_shards_and_a_missing_one_again(tiny, by_one_process, tmp_path):
+    analysis, (_, expected) = by_one_process[0] / "analysis", by_one_process[1]
+    (tmp_path / "analysis").symlink_to(analysis)
+    write = partial(write_shards, ShardsOptions(held_out=0.1), analysis, tiny.run_dir / "tokenizer")
+    write(tmp_path / "shards", executor=Local(workers=2))
+    assert token_arrays(tmp_path) == expected
+    lost = sorted(tmp_path.glob("shards/train-*.ids.npy"))[1]
+    lost.unlink()
+    kept = {path: path.stat().st_mtime_ns for path in tmp_path.glob("shards/train-00000.*")}
+    write(tmp_path / "shards", executor=Local(workers=2))
+    assert token_arrays(tmp_path) == expected
+    assert {path: path.stat().st_mtime_ns for path in kept} == kept
+    names = [name for name in files_below(tmp_path / "shards") if not name.endswith(".done.json")]
+    assert all(matches_any(name, SHARD_FILES) for name in names)
+
+
+@pytest.mark.slow
+def test_slurm_analyses_and_shards_the_same(tiny, parts, by_one_process, tmp_path, fake_slurm):
+    executor = options(executor={"name": "slurm", "partition": "cpu"}).executor
+    assert analysed(parts, tiny.run_dir / "tokenizer", tmp_path / "out", executor) == by_one_process[1]
+    assert "--array=0-" in (fake_slurm / "job2.sh").read_text()
+
+
+@pytest.mark.slow
+def test_a_ray_cluster_analyses_and_shards_the_same(tiny, parts, by_one_process, tmp_path):
+    import ray
+    from ray.cluster_utils import Cluster
+
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+    try:
+        cluster.add_node(num_cpus=1)
+        executor = options(executor={"name": "ray", "address": cluster.address, "memory_gb": 0.5}).executor
+        assert analysed(parts, tiny.run_dir / "tokenizer", tmp_path, executor) == by_one_process[1]
+    finally:
+        ray.shutdown()
+        cluster.shutdown()

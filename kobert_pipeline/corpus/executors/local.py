@@ -2,12 +2,14 @@
 `local_executor`."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, Self
 
 from pydantic import Field
 
 from kobert_pipeline.corpus.executor import Executor, Step
+from kobert_pipeline.progress import report
 
 SMALL = 20_000_000
 """Bytes of input below which starting more processes takes longer than the work."""
@@ -24,6 +26,16 @@ class Local(Executor):
         """The executor with a number of workers: from the recipe, else the command line, else by the size."""
         default = 1 if size < SMALL else os.cpu_count() or 1
         return self.model_copy(update={"workers": self.workers or num_workers or default})
+
+    def run_parts(self, step: Step, sizes: Sequence[int], out: Path, activity: str) -> None:
+        """As every executor does; in this process where one is enough."""
+        if (self.workers or 1) > 1 and len(sizes) > 1:
+            super().run_parts(step, sizes, out, activity)
+            return
+        for rank in range(len(sizes)):
+            report(activity, sum(sizes[:rank]), sum(sizes), "documents")
+            step(None, rank, len(sizes))
+        report(activity, sum(sizes), sum(sizes), "documents")
 
     def build(self, steps: list[Step], tasks: int, logs: Path) -> Any:
         """A QuietExecutor."""
