@@ -137,6 +137,29 @@ def checked_here() -> Iterator[None]:
         yield
 
 
+class InThisProcess:
+    """What stands for `Workers` of the stage analysis: the analyzer of this process, which is loaded already."""
+
+    def __init__(self, segmenter: Any, num_workers: int, timeout: float) -> None:
+        self.segment = segmenter.segment
+
+    def __enter__(self) -> "InThisProcess":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        pass
+
+
+@contextlib.contextmanager
+def analysed_here() -> Iterator[None]:
+    """Let the stage analysis find the morphemes in this process, since each worker loads the analyzer for seconds."""
+    from kobert_pipeline.analysis import stage
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stage, "Workers", InThisProcess)
+        yield
+
+
 @pytest.fixture(scope="session")
 def made_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Callable[[Path], None]], Path]:
     """`made_once(name, make)`: a folder that `make(folder)` fills. The first of xdist's workers that asks for it makes
@@ -222,7 +245,7 @@ def command(*arguments: str) -> list[str]:
 @pytest.fixture(scope="session")
 def kobert() -> Callable[..., Result]:
     """`kobert(*arguments)` inside this process, through the same `main` (an uncaught exception is status 1 and a
-    traceback). What it publishes is checked here too (`checked_here`)."""
+    traceback). What it analyses and publishes is analysed and checked here too (`analysed_here`, `checked_here`)."""
 
     def call(*arguments: object) -> Result:
         from kobert_pipeline.cli import main
@@ -231,8 +254,13 @@ def kobert() -> Callable[..., Result]:
         sys.argv = ["kobert", *map(str, arguments)]
         code = 0
         try:
-            checking = checked_here() if arguments[:1] in (("run",), ("publish",)) else contextlib.nullcontext()
-            with checking, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            with contextlib.ExitStack() as replaced:
+                if arguments[:1] in (("run",), ("analysis",)):
+                    replaced.enter_context(analysed_here())
+                if arguments[:1] in (("run",), ("publish",)):
+                    replaced.enter_context(checked_here())
+                replaced.enter_context(contextlib.redirect_stdout(out))
+                replaced.enter_context(contextlib.redirect_stderr(err))
                 try:
                     main.main()
                 except SystemExit as stop:

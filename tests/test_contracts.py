@@ -95,7 +95,7 @@ def test_every_analyzer_gives_columns_of_one_length_in_each_of_its_styles() -> N
         assert not own, f"{name} is shipped alone"
         assert set(module.STYLES) <= set(STYLES) and isinstance(module.USER_TAGS, tuple) and module.version()
         for style in module.STYLES:
-            for columns in module.tokens(texts, style, num_workers=1):
+            for columns in module.tokens(texts, style):
                 assert len({len(column) for column in columns if column is not None}) == 1
                 assert (columns[3] is not None) == (style in REPLACING)
 

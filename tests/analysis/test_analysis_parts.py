@@ -26,7 +26,7 @@ def test_segmentations_come_back_as_they_were(tmp_path_factory, texts):
     for analyzer in SEGMENTERS:
         rows = [
             AnalyzedDocument(Document(str(i), "s", text, i % 2 == 0), segmentation)
-            for i, (text, segmentation) in enumerate(zip(texts, analyzer.segment(texts, 1), strict=True))
+            for i, (text, segmentation) in enumerate(zip(texts, analyzer.segment(texts), strict=True))
         ]
         path = tmp_path_factory.mktemp("part") / "part-00000.parquet"
         write_analysis(path, rows)
@@ -47,7 +47,7 @@ def test_distances_are_wide_enough_for_far_and_long_morphemes(tmp_path):
 
 def test_tokens_are_the_marked_morphemes(kiwi):
     document = Document("1", "s", "나는 했다.\n그래")
-    tokens = AnalyzedDocument(document, next(kiwi.segment([document.text], 1))).words()
+    tokens = AnalyzedDocument(document, next(kiwi.segment([document.text]))).words()
     assert tokens == ["▁나", "는", "▁했", "다", ".", "▁그래"]
 
 
@@ -60,7 +60,7 @@ def test_the_stage_stores_the_analyzers_morphemes_of_every_part(front_end, kiwi)
         documents = list(read_documents(path))
         rows = list(read_analysis(front_end.analysis / path.name))
         assert [row.document for row in rows] == documents
-        assert [row.segmentation for row in rows] == list(kiwi.segment((document.text for document in documents), 1))
+        assert [row.segmentation for row in rows] == list(kiwi.segment(document.text for document in documents))
 
 
 @pytest.fixture
@@ -74,8 +74,8 @@ def small(tmp_path):
     return tmp_path
 
 
-def analyse(small, analyzer="whitespace"):
-    return run(AnalysisOptions(analyzer=analyzer), small / "corpus", small, small / "out", num_workers=1)
+def analyse(small):
+    return run(AnalysisOptions(analyzer="whitespace"), small / "corpus", small, small / "out", num_workers=1)
 
 
 def test_the_counts_are_those_of_the_texts(small):
@@ -91,10 +91,11 @@ def test_the_counts_are_those_of_the_texts(small):
 
 
 def test_sentences_within_a_line_are_counted(small, kiwi):
-    counts = analyse(small, "kiwi")
-    texts = [document.text for part in document_parts(small / "corpus") for document in read_documents(part)]
+    documents = [document for part in document_parts(small / "corpus") for document in read_documents(part)]
+    segmentations = list(kiwi.segment(document.text for document in documents))
+    counts = stage.write_part(small / "part-00000.parquet", list(zip(documents, segmentations, strict=True)))
     assert counts["sentences"] == sum(
-        len({morpheme.sentence for morpheme in found}) for found in kiwi.segment(texts, 1)
+        len({morpheme.sentence for morpheme in segmentation}) for segmentation in segmentations
     )
     assert counts["sentences"] > 4, "Kiwi finds two sentences in a line"
 
@@ -135,7 +136,8 @@ def test_every_part_is_read_once_and_one_without_documents_is_written_too(tmp_pa
     read = []
     real = stage.read_documents
     monkeypatch.setattr(stage, "read_documents", lambda path: (read.append(path.stem), real(path))[1])
-    counts = stage.run(stage.AnalysisOptions(), tmp_path / "corpus", tmp_path, tmp_path / "out", num_workers=1)
+    options = AnalysisOptions(analyzer="whitespace")
+    counts = run(options, tmp_path / "corpus", tmp_path, tmp_path / "out", num_workers=1)
     assert read == list(texts)
     assert counts["documents"] == 3
     found = {path.stem: [row.document.text for row in read_analysis(path)] for path in analysis_parts(tmp_path / "out")}

@@ -93,7 +93,7 @@ def test_words_are_the_morphemes(tokenizer, kiwi):
         for word, (start, end) in zip(encoded.word_ids(), encoded.offset_mapping, strict=True):
             if word is not None:
                 words.setdefault(word, []).append((start, end))
-        (found,) = kiwi.segment([text], 1)
+        (found,) = kiwi.segment([text])
         assert [(spans[0][0], spans[-1][1]) for _, spans in sorted(words.items())] == [
             (morpheme.start, morpheme.end) for morpheme in found
         ]
@@ -110,7 +110,7 @@ def test_every_character_finds_a_token_that_covers_it(text: Any, tokenizer):
 def test_ids_are_those_of_the_morphemes_on_every_bundled_document(front_end, tokenizer, kiwi, bundled):
     backend = read_morpheme_backend(front_end.tokenizer / VOCABULARY_FILE)
     documents = [replace(document, text=remove_invisible(document.text)) for document in bundled]
-    segmentations = kiwi.segment([document.text for document in documents], 1)
+    segmentations = kiwi.segment([document.text for document in documents])
     wanted = [
         backend.encode(AnalyzedDocument(document, found).words(), is_pretokenized=True).ids
         for document, found in zip(documents, segmentations, strict=True)

@@ -55,27 +55,27 @@ def check_sentences(found):
 @example(text="무대 위에서\n\n했다.  😀 갔다")
 def test_no_character_is_lost_by_a_real_analyzer(text):
     for analyzer in ANALYZERS:
-        (found,) = analyzer.segment([text], 1)
+        (found,) = analyzer.segment([text])
         check_lossless(text, found)
         check_sentences(found)
 
 
 def test_very_long_words_and_lines_lose_nothing():
     for text, analyzer in itertools.product(LONG, ANALYZERS):
-        (found,) = analyzer.segment([text], 1)
+        (found,) = analyzer.segment([text])
         check_lossless(text, found)
         check_sentences(found)
 
 
 def test_decomposed_text_is_segmented_without_loss_too(kiwi):
     text = "".join(map(chr, range(0x1112, 0x1113))) + "ᅢᆻ다 갔다"
-    (found,) = kiwi.segment([text], 1)
+    (found,) = kiwi.segment([text])
     check_lossless(text, found)
 
 
 def test_bundled_documents_are_segmented_without_loss(kiwi, bundled):
     texts = [document.text for document in bundled]
-    for text, found in zip(texts, kiwi.segment(texts, 1), strict=True):
+    for text, found in zip(texts, kiwi.segment(texts), strict=True):
         check_lossless(text, found)
         check_sentences(found)
         assert len(found)
@@ -86,15 +86,15 @@ def test_real_documents_are_segmented_without_loss(path, kiwi, real_data):
     reader = JsonLines(path=path, limit_characters=60_000)
     texts = [nfc(document.text) for document in reader.read(real_data)]
     assert sum(map(len, texts)) >= 60_000
-    for text, segmentation in zip(texts, kiwi.segment(texts, 1), strict=True):
+    for text, segmentation in zip(texts, kiwi.segment(texts), strict=True):
         check_lossless(text, segmentation)
         check_sentences(segmentation)
 
 
 def test_contracted_morphemes_that_share_a_character_stay_together(kiwi):
-    starts, ends, _, _ = next(kiwi_module.tokens(["했다"], "surface", num_workers=1))
+    starts, ends, _, _ = next(kiwi_module.tokens(["했다"], "surface"))
     assert [*zip(starts, ends, strict=True)] == [(0, 1), (0, 1), (1, 2)], "Kiwi restores 하 + 었 + 다"
-    assert [list(found) for found in kiwi.segment(["했다"], 1)] == [[Morpheme(0, 1, 0), Morpheme(1, 2, 0)]]
+    assert [list(found) for found in kiwi.segment(["했다"])] == [[Morpheme(0, 1, 0), Morpheme(1, 2, 0)]]
 
 
 @pytest.mark.parametrize(
@@ -113,13 +113,13 @@ def test_contracted_morphemes_that_share_a_character_stay_together(kiwi):
     ],
 )
 def test_a_single_mark_at_either_end_of_a_token_is_separated(text: Any, morphemes: Any):
-    (found,) = Segmenter("whitespace").segment([text], 1)
+    (found,) = Segmenter("whitespace").segment([text])
     assert [text[morpheme.start : morpheme.end] for morpheme in found] == morphemes.split(), (text, morphemes)
 
 
 def test_the_segmentation_of_a_text_depends_on_no_other_text(kiwi, bundled):
     texts = [document.text for document in bundled[:12]] + ["", " "]
-    assert list(kiwi.segment(texts, 2)) == [next(kiwi.segment([text], 1)) for text in texts]
+    assert list(kiwi.segment(texts, 2)) == [next(kiwi.segment([text])) for text in texts]
 
 
 def test_texts_beyond_one_batch_come_back_in_order():
@@ -214,7 +214,7 @@ def test_a_long_line_is_split_at_white_space_when_it_can():
 
 def test_a_line_begins_a_sentence(kiwi):
     text = "무대 위에서\n했다"
-    (found,) = kiwi.segment([text], 1)
+    (found,) = kiwi.segment([text])
     assert {morpheme.sentence for morpheme in found if morpheme.start < 6} == {0}
     assert {morpheme.sentence for morpheme in found if morpheme.start > 6} == {1}
 
@@ -223,7 +223,7 @@ def test_a_line_begins_a_sentence(kiwi):
 @given(text=composed_text)
 def test_eojeols_are_given_back_by_their_marks(text):
     text = text.replace(WORD_MARK, "_")
-    (found,) = Segmenter().segment([text], 1)
+    (found,) = Segmenter().segment([text])
     joined = "".join(found.words(text))
     assert joined.replace(WORD_MARK, " ").split(" ")[1:] == text.split()
 

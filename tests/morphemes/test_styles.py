@@ -33,7 +33,7 @@ SEGMENTERS = [Segmenter(analyzer, style) for analyzer in ("kiwi", "mecab") for s
 
 def test_a_sentence_is_spelled_as_the_style_says():
     for style in STYLES:
-        (found,) = Segmenter(style=style).segment([SENTENCE], 1)
+        (found,) = Segmenter(style=style).segment([SENTENCE])
         assert " ".join(found.words(SENTENCE)) == SPELLED[style]
 
 
@@ -43,7 +43,7 @@ def test_a_sentence_is_spelled_as_the_style_says():
 @example(text="")
 def test_spans_never_run_back_and_reach_every_character(text):
     for segmenter in SEGMENTERS:
-        (found,) = segmenter.segment([text], 1)
+        (found,) = segmenter.segment([text])
         morphemes = list(found)
         assert all(0 <= one.start <= one.end <= len(text) for one in morphemes), segmenter
         assert all(
@@ -82,13 +82,13 @@ def test_the_batch_around_a_text_does_not_change_its_respelled_segmentation():
     texts = [SENTENCE, "", "친구다", " ", "했다\n\n갔다 친구이다", "친구다", "닥10점"]
     for style in REPLACING:
         segmenter = Segmenter(style=style)
-        assert list(segmenter.segment(texts, 1)) == [next(segmenter.segment([text], 1)) for text in texts]
+        assert list(segmenter.segment(texts)) == [next(segmenter.segment([text])) for text in texts]
 
 
 def test_a_morpheme_without_characters_at_the_start_of_a_line_begins_an_eojeol() -> None:
     texts = ["영화 좋다", "닥10점"]
     for style in REPLACING:
-        alone, joined = (next(Segmenter(style=style).segment([text], 1)) for text in (texts[1], "\n".join(texts)))
+        alone, joined = (next(Segmenter(style=style).segment([text])) for text in (texts[1], "\n".join(texts)))
         assert joined.words("\n".join(texts))[-len(alone) :] == alone.words(texts[1])
         assert alone.starts[0] == alone.ends[0] == 0
 
@@ -120,7 +120,7 @@ def spans(encoded):
 
 def test_the_tokenizer_encodes_the_morphemes_of_its_style(tokenizers):
     for styled in tokenizers:
-        (found,) = styled.segmenter.segment([SENTENCE], 1)
+        (found,) = styled.segmenter.segment([SENTENCE])
         encoded = styled(SENTENCE, add_special_tokens=False)
         backend = remove_pipeline(Tokenizer.from_str(styled.backend_tokenizer.to_str()))
         assert (
@@ -141,7 +141,7 @@ def test_a_token_is_where_its_morpheme_is(tokenizers):
     ):
         given = form(text)
         encoded = styled(given, return_offsets_mapping=True)
-        (found,) = styled.segmenter.segment([text], 1)
+        (found,) = styled.segmenter.segment([text])
         surfaces = [text[one.start : one.end] for one in found]
         for word, span in zip(encoded.word_ids(), encoded.offset_mapping, strict=True):
             if word is not None:

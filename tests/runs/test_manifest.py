@@ -385,9 +385,9 @@ def test_options_outside_the_fingerprint_change_no_file_and_no_count(tiny, tmp_p
 
 
 @pytest.mark.slow
-def test_number_of_workers_changes_no_byte_of_the_analysis(tiny, tmp_path, kobert) -> None:
+def test_number_of_workers_changes_no_byte_of_the_analysis(tiny, tmp_path, kobert_process) -> None:
     run_dir = tiny.copy(tmp_path / "runs" / "x", "corpus")
-    assert kobert("analysis", tiny.recipe, "--run-dir", run_dir, "--num-workers", "2").code == 0
+    assert kobert_process("analysis", tiny.recipe, "--run-dir", run_dir, "--num-workers", "2").code == 0
     assert tiny.manifests(run_dir)["analysis"]["files"] == tiny.manifests()["analysis"]["files"]
 
 

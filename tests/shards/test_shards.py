@@ -54,7 +54,7 @@ def rows(front_end):
 def analysed(analyzer, texts, ordered=True):
     documents = [Document(str(i), "s", text, ordered) for i, text in enumerate(texts)]
     return [
-        AnalyzedDocument(document, found) for document, found in zip(documents, analyzer.segment(texts, 1), strict=True)
+        AnalyzedDocument(document, found) for document, found in zip(documents, analyzer.segment(texts), strict=True)
     ]
 
 
