@@ -216,7 +216,7 @@ def without_kiwi(tiny: Tiny, kobert: Callable[..., Result], made_once: Callable[
     published with that tokenizer as the folder's own. Read only."""
 
     def make(place: Path) -> None:
-        run_dir = tiny.copy_before(place / "runs" / "tiny", "features")
+        run_dir = tiny.copy_before(place / "runs" / "tiny", "publish")  # of which what does not change is skipped
         settings = ("--set", "features.nsmc.plain_share=0.4", "--set", "publish={nsmc: {source: nsmc}}")
         result = kobert("run", tiny.recipe, "--run-dir", run_dir, *settings, "--redo-changed")
         assert result.code == 0, result.err

@@ -111,44 +111,58 @@ def evaluation(questions_file: Path, kobert: Any) -> dict[str, Any]:
     return dict(kobert("evaluate", "mini-korquad", questions_file, "--json").json)
 
 
-def by_plain_transformers(name: str, inputs: list[Any], fresh: Any, folder: Path) -> list[str]:
-    """What the example of a card prints for each of the inputs, in a fresh process without this package."""
-    [code] = re.findall(r"```python\n(.*?)```", (REPO / "models" / name / "README.md").read_text("utf-8"), re.S)
-    code = code.replace("PATH/TO/THIS/FOLDER", str(REPO / "models" / name))
-    (folder / "job.json").write_text(json.dumps({"code": code, "inputs": inputs}), "utf-8")
+@pytest.fixture(scope="module")
+def by_plain_transformers(
+    reviews: list[dict[str, Any]],
+    questions: list[dict[str, Any]],
+    fresh: Any,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> dict[str, list[str]]:
+    """What the example of each model's card prints for each of them, in a fresh process without this package."""
+    inputs: dict[str, list[Any]] = {
+        "mini-nsmc": [row["text"] for row in reviews],
+        "mini-korquad": [(row["question"], row["context"]) for row in questions],
+    }
+    jobs, folder = {}, tmp_path_factory.mktemp("plain")
+    for name in inputs:
+        [code] = re.findall(r"```python\n(.*?)```", (REPO / "models" / name / "README.md").read_text("utf-8"), re.S)
+        code = code.replace("PATH/TO/THIS/FOLDER", str(REPO / "models" / name))
+        jobs[name] = {"code": code, "inputs": inputs[name]}
+    (folder / "jobs.json").write_text(json.dumps(jobs), "utf-8")
     environment = os.environ | {"HF_MODULES_CACHE": str(folder), "PYTHONPATH": ""}
-    result = fresh(EXAMPLE_ON_EACH, folder / "job.json", cwd=folder, env=environment)
+    result = fresh(EXAMPLE_ON_EACH, folder / "jobs.json", cwd=folder, env=environment)
     assert result.code == 0, result.err[-3000:]
-    return list(json.loads(result.out.splitlines()[-1]))
+    return dict(json.loads(result.out.splitlines()[-1]))
 
 
 EXAMPLE_ON_EACH = """
 import contextlib, io, json, re, sys
 sys.modules["kobert_pipeline"] = None  # as where it is not installed
-job = json.load(open(sys.argv[1], encoding="utf-8"))
-# the lines that load the model, and those that follow with a text or with a question and its context
-setup, example = re.split(r"^(?=question, context = |print\\(classify\\()", job["code"], flags=re.M)
-example = re.sub(r'^question, context = .*$', "question, context = given", example, flags=re.M)
-example = re.sub(r'^print\\(classify\\(.*\\)\\)$', "print(classify(given)[0]['label'])", example, flags=re.M)
-values = {}
-exec(setup, values)
-example, printed = compile(example, "card", "exec"), []
-for values["given"] in job["inputs"]:
-    with contextlib.redirect_stdout(io.StringIO()) as out:
-        exec(example, values)
-    printed.append(out.getvalue().rstrip("\\n"))
+printed = {}
+for name, job in json.load(open(sys.argv[1], encoding="utf-8")).items():
+    # the lines that load the model, and those that follow with a text or with a question and its context
+    setup, example = re.split(r"^(?=question, context = |print\\(classify\\()", job["code"], flags=re.M)
+    example = re.sub(r'^question, context = .*$', "question, context = given", example, flags=re.M)
+    example = re.sub(r'^print\\(classify\\(.*\\)\\)$', "print(classify(given)[0]['label'])", example, flags=re.M)
+    values = {}
+    exec(setup, values)
+    example, printed[name] = compile(example, "card", "exec"), []
+    for values["given"] in job["inputs"]:
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            exec(example, values)
+        printed[name].append(out.getvalue().rstrip("\\n"))
 print(json.dumps(printed))
 """
 
 
 def test_reviews_are_labelled_as_well_as_the_card_says(
-    reviews: list[dict[str, Any]], kobert: Any, fresh: Any, tmp_path: Path
+    reviews: list[dict[str, Any]], by_plain_transformers: dict[str, list[str]], kobert: Any, tmp_path: Path
 ) -> None:
     file = tmp_path / "reviews.txt"
     lines = ["id\tdocument\tlabel", *(f"{row['id']}\t{row['text']}\t{row['label']}" for row in reviews)]
     file.write_text("\n".join(lines) + "\n", encoding="utf-8")
     evaluated = kobert("evaluate", "mini-nsmc", file, "--json").json["clean"]["scores"]["accuracy"]
-    labels = by_plain_transformers("mini-nsmc", [row["text"] for row in reviews], fresh, tmp_path)
+    labels = by_plain_transformers["mini-nsmc"]
     right = sum(label == ("negative", "positive")[row["label"]] for label, row in zip(labels, reviews, strict=True))
     assert len(reviews) == REVIEWS
     assert evaluated >= 86
@@ -162,11 +176,10 @@ def test_questions_are_answered_as_well_as_the_card_says(evaluation: dict[str, A
 
 
 def test_the_network_alone_answers_as_well_as_it_says_also_by_plain_transformers(
-    questions: list[dict[str, Any]], evaluation: dict[str, Any], fresh: Any, tmp_path: Path
+    questions: list[dict[str, Any]], evaluation: dict[str, Any], by_plain_transformers: dict[str, list[str]]
 ) -> None:
-    asked = [(row["question"], row["context"]) for row in questions]
-    answers = by_plain_transformers("mini-korquad", asked, fresh, tmp_path)
-    scores = korquad_scores(answers, [[text for text, _ in row["answers"]] for row in questions])
+    answers = [[text for text, _ in row["answers"]] for row in questions]
+    scores = korquad_scores(by_plain_transformers["mini-korquad"], answers)
     assert len(questions) == QUESTIONS
     for exact_match in (evaluation["prior_ablation"]["network_alone"]["exact_match"], scores["exact_match"]):
         assert exact_match == pytest.approx(NETWORK_ALONE, abs=MAX_DIFFERENCE)

@@ -6,6 +6,7 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from kobert_pipeline import files
 from kobert_pipeline.cli import main
 from kobert_pipeline.config import recipe_file
 from kobert_pipeline.config.options import RENAMED, first_error
+from kobert_pipeline.features.tasks.nsmc import Nsmc
 from kobert_pipeline.pipeline.recipe import Recipe
 
 REPO = Path(__file__).resolve().parents[1]
@@ -34,8 +36,26 @@ DOWNLOADED = {
 """What has to be downloaded for the shipped recipes whose data is not in a clone."""
 
 
+@pytest.fixture(scope="module")
+def reviews_read_once() -> Iterator[None]:
+    """Six recipes have the 200,000 reviews of NSMC: their examples are read from each file once."""
+    read, examples = Nsmc.read, dict[tuple[str, Path], list[Any]]()
+
+    def read_once(task: Nsmc, path: Path) -> list[Any]:
+        key = (task.model_dump_json(), path)
+        if key not in examples:
+            examples[key] = read(task, path)
+        return list(examples[key])
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Nsmc, "read", read_once)
+        yield
+
+
 @pytest.mark.parametrize("name", recipe_file.shipped())
-def test_shipped_recipe_is_valid_with_the_data_of_a_clone_or_says_what_to_download(name: str, kobert) -> None:
+def test_shipped_recipe_is_valid_with_the_data_of_a_clone_or_says_what_to_download(
+    name: str, kobert, reviews_read_once: None
+) -> None:
     result = kobert("check", name)
     assert set(re.findall(r"kobert download (\w+)", result.out + result.err)) == DOWNLOADED.get(name, set())
     if name not in DOWNLOADED:

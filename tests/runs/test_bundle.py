@@ -1,5 +1,6 @@
 """A run in parts to a machine that only trains, and back: nothing is lost, changed, overwritten or pretended."""
 
+import importlib.util
 import json
 import shutil
 import signal
@@ -8,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 from safetensors import safe_open
-from test_house import UNINSTALL
+from test_house import dotted, modules, room_of
 
 from kobert_pipeline.cli.bundle import NOT_FOR_TRAINING, part_size
 from kobert_pipeline.errors import UserError
@@ -53,14 +54,25 @@ def test_a_machine_with_the_listed_packages_alone_trains_the_same_model_and_brin
 ) -> None:
     listed = {line.partition("  #")[0] for line in (sent / "requirements.txt").read_text().splitlines()}
     assert not any(line.startswith(NOT_FOR_TRAINING) for line in listed)
-    names = [name.replace("-", "_") for name in NOT_FOR_TRAINING]
-    code = f"""{UNINSTALL}
-for name in {names!r}: sys.modules[name] = None
+    missing = ["kiwipiepy_model", *(name.replace("-", "_") for name in NOT_FOR_TRAINING)]
+    of_training = [
+        dotted(path)
+        for path in modules()
+        if room_of(path) in ("training", "pretrain", "finetune") and path.stem != "__init__"
+        # Triton comes with PyTorch for a GPU
+        if path.stem != "triton_attention" or importlib.util.find_spec("triton")
+    ]
+    assert len(of_training) > 20
+    # None in sys.modules makes a library look not installed, to `import` and to `importlib.util.find_spec`
+    code = f"""import importlib, sys
+for name in {missing!r}: sys.modules[name] = None
+for name in {of_training!r}: importlib.import_module(f"kobert_pipeline.{{name}}")
 from kobert_pipeline.cli.main import app
 for line in [["unbundle", {str(sent)!r}], *([stage, "runs/tiny/tiny.yaml"] for stage in ("pretrain", "finetune")),
              ["bundle", "runs/tiny/tiny.yaml", "--from", "pretrain", "--out", "trained", "--part", "50kB"]]:
     sys.argv = ["kobert", *line]
     app(standalone_mode=False)
+assert sys.modules["kiwipiepy"] is None
 """
     away, home = tmp_path / "away", tmp_path / "home"
     away.mkdir()
