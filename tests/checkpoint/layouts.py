@@ -1,6 +1,7 @@
 """Small checkpoints in the layouts of Korean models that people use, with random weights and vocabularies of the small
 texts: the same files, settings and names of tensors."""
 
+import functools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -23,12 +24,19 @@ def lines() -> Iterator[str]:
         yield from path.read_text(encoding="utf-8").splitlines()
 
 
-def wordpiece(folder: Path, special: list[str], files: tuple[str, ...] = ("vocab.txt",)) -> int:
-    """A WordPiece vocabulary in `vocab.txt`, as BERT's; with `tokenizer.json` if asked for. Returns its size."""
+@functools.cache
+def trained_wordpiece(special: tuple[str, ...]) -> str:
+    """The content of its `tokenizer.json`; the same in every call, so it is trained once."""
     tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=False, strip_accents=False)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    tokenizer.train_from_iterator(lines(), trainers.WordPieceTrainer(vocab_size=1500, special_tokens=special))
+    tokenizer.train_from_iterator(lines(), trainers.WordPieceTrainer(vocab_size=1500, special_tokens=list(special)))
+    return str(tokenizer.to_str())
+
+
+def wordpiece(folder: Path, special: list[str], files: tuple[str, ...] = ("vocab.txt",)) -> int:
+    """A WordPiece vocabulary in `vocab.txt`, as BERT's; with `tokenizer.json` if asked for. Returns its size."""
+    tokenizer = Tokenizer.from_str(trained_wordpiece(tuple(special)))
     ids = tokenizer.get_vocab()
     (folder / "vocab.txt").write_text("\n".join(sorted(ids, key=lambda token: ids[token])) + "\n", encoding="utf-8")
     write_json(folder / "tokenizer_config.json", {"do_lower_case": False, "tokenizer_class": "BertTokenizer"})
@@ -41,8 +49,8 @@ def wordpiece(folder: Path, special: list[str], files: tuple[str, ...] = ("vocab
     return len(ids)
 
 
-def byte_level(folder: Path) -> int:
-    """Byte-level BPE in `tokenizer.json`, as ModernBERT's. Returns its size."""
+@functools.cache
+def trained_byte_level() -> str:
     tokenizer = Tokenizer(models.BPE(unk_token="[UNK]"))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
@@ -50,6 +58,12 @@ def byte_level(folder: Path) -> int:
         vocab_size=1500, special_tokens=BERT_TOKENS, initial_alphabet=pre_tokenizers.ByteLevel.alphabet()
     )
     tokenizer.train_from_iterator(lines(), trainer)
+    return str(tokenizer.to_str())
+
+
+def byte_level(folder: Path) -> int:
+    """Byte-level BPE in `tokenizer.json`, as ModernBERT's. Returns its size."""
+    tokenizer = Tokenizer.from_str(trained_byte_level())
     ids = tokenizer.get_vocab()
     tokenizer.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B [SEP]",
@@ -65,8 +79,8 @@ def byte_level(folder: Path) -> int:
     return len(ids)
 
 
-def sentencepiece(folder: Path) -> int:
-    """A Unigram vocabulary in `tokenizer.json`, as XLM-R's. Returns its size."""
+@functools.cache
+def trained_unigram() -> str:
     tokenizer = Tokenizer(models.Unigram())
     tokenizer.normalizer = normalizers.NFKC()
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
@@ -74,6 +88,12 @@ def sentencepiece(folder: Path) -> int:
     trainer = trainers.UnigramTrainer(vocab_size=1500, special_tokens=XLMR_TOKENS, unk_token="<unk>")
     tokenizer.train_from_iterator(lines(), trainer)
     tokenizer.add_special_tokens(["<mask>"])
+    return str(tokenizer.to_str())
+
+
+def sentencepiece(folder: Path) -> int:
+    """A Unigram vocabulary in `tokenizer.json`, as XLM-R's. Returns its size."""
+    tokenizer = Tokenizer.from_str(trained_unigram())
     ids = tokenizer.get_vocab()
     tokenizer.post_processor = processors.TemplateProcessing(
         single="<s> $A </s>", pair="<s> $A </s> </s> $B </s>",
