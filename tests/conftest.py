@@ -243,9 +243,10 @@ def command(*arguments: str) -> list[str]:
 
 
 @pytest.fixture(scope="session")
-def kobert() -> Callable[..., Result]:
+def kobert() -> Iterator[Callable[..., Result]]:
     """`kobert(*arguments)` inside this process, through the same `main` (an uncaught exception is status 1 and a
-    traceback). What it analyses and publishes is analysed and checked here too (`analysed_here`, `checked_here`)."""
+    traceback). What it analyses and publishes is analysed and checked here too (`analysed_here`, `checked_here`), and
+    the parser of the command line is built once."""
 
     def call(*arguments: object) -> Result:
         from kobert_pipeline.cli import main
@@ -272,7 +273,11 @@ def kobert() -> Callable[..., Result]:
             sys.argv = before
         return Result(code, out.getvalue(), err.getvalue())
 
-    return call
+    import typer
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(typer.main, "get_command", functools.cache(typer.main.get_command))
+        yield call
 
 
 @pytest.fixture(scope="session")

@@ -119,16 +119,16 @@ def test_every_documented_command_parses(tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("key.txt").write_text("secret", encoding="utf-8")
     assert len(COMMANDS) > 30
+    group = typer.main.get_command(main.app)
     for document, line in COMMANDS:
-        parses(document, line)
+        parses(group, document, line)
 
 
-def parses(document: str, line: str) -> None:
+def parses(group: Any, document: str, line: str) -> None:
     words = shlex.split(line, comments=True)[1:]
     words = words[: min([i for i, word in enumerate(words) if word in ENDS], default=len(words))]
     if not words or words == ["--help"]:
         return
-    group = typer.main.get_command(main.app)
     context = group.make_context("kobert", list(words), resilient_parsing=False)
     name, command, rest = group.resolve_command(context, words)
     parsed = command.make_context(
