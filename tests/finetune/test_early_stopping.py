@@ -16,7 +16,7 @@ from kobert_pipeline.features.task import Task
 from kobert_pipeline.files import sha256
 from kobert_pipeline.finetune import stage
 from kobert_pipeline.finetune.plan import FinetunePlan
-from kobert_pipeline.finetune.train import DevEvaluator
+from kobert_pipeline.finetune.train import DevEvaluator, length_of
 from kobert_pipeline.training.evaluations import read_evaluations
 from kobert_pipeline.training.loop import Stopped
 
@@ -148,3 +148,21 @@ def same(found: dict[str, Any], folder: Path, counts: dict[str, Any], out: Path)
     assert found == counts
     for file in (f"{stage.MODEL}/model.safetensors", "predictions.jsonl", "evaluations.json"):
         assert sha256(folder / file) == sha256(out / file), file
+
+
+@pytest.mark.parametrize(
+    ("options", "per_epoch", "expected"),
+    [
+        ({}, 1000, (2, 1000)),
+        ({}, 150, (2, 150)),
+        ({}, 149, (3, 447)),  # 2 epochs would be 298 steps
+        ({}, 1, (300, 300)),
+        ({"evaluate_every": 50}, 2, (150, 50)),
+        ({"epochs": 2}, 1, (2, 1)),
+        ({"epochs": 0}, 7, (0, 7)),
+    ],
+)
+def test_few_examples_get_more_epochs_unless_the_plan_says_how_many(
+    options: dict[str, int], per_epoch: int, expected: tuple[int, int]
+) -> None:
+    assert length_of(FinetunePlan(**options), per_epoch) == expected  # type: ignore[arg-type]
