@@ -201,16 +201,27 @@ def load_checkpoint_tokenizer(folder: Path) -> Any:
 
     path = folder / CONFIG
     config = read_json(path) if path.is_file() else None
-    vocabulary = folder / "vocab.txt"
-    if vocabulary.is_file() and vocabulary.read_bytes().startswith(BOM_UTF8):
-        raise UserError(
-            f"{vocabulary} begins with a byte order mark, which would be part of its first token; save it as UTF-8 "
-            "without one"
-        )
+    for name in (CONFIG, *TOKENIZER_FILES):
+        if name.endswith((".json", ".txt")) and (folder / name).is_file():
+            refuse_other_encoding(folder / name)
     if not isinstance(config, dict) or (folder / VOCABULARY_FILE).is_file():
         return load_tokenizer(folder)
     canonical = with_label_keys(with_model_type(config, path))
     return load_tokenizer(folder, **({} if canonical == config else {"config": AutoConfig.for_model(**canonical)}))
+
+
+def refuse_other_encoding(path: Path) -> None:
+    """Raise UserError for a file that `transformers` cannot read because it begins with a byte order mark, which would
+    be part of the first token of a vocabulary, or is not in UTF-8."""
+    content = path.read_bytes()
+    if content.startswith(BOM_UTF8):
+        raise UserError(
+            f"{path} begins with a byte order mark, which models' files do not have; save it as UTF-8 without one"
+        )
+    try:
+        content.decode()
+    except UnicodeDecodeError:
+        raise UserError(f"{path} is not in UTF-8; save it as UTF-8, or copy the checkpoint again") from None
 
 
 def lacks_of_tokenizer(folder: Path) -> list[str]:

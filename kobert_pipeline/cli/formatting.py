@@ -103,8 +103,8 @@ def print_check(
     """Print the result of `kobert check`: one line per problem, or the jobs and what they read and need.
 
     `refused` are problems that stop a run (the first is raised as a UserError), `skipped` are problems of files that a
-    run would skip, `taken_for` says what each source is read as, `warnings` stop nothing. `disk_bytes` and `memory`,
-    the memory of pretraining, are estimates.
+    run would skip, `taken_for` says what each source and data set is read as, `warnings` stop nothing. `disk_bytes` and
+    `memory`, the memory of pretraining, are estimates.
     """
     if as_json:
         findings = {"problems": refused, "skipped": skipped, "sources": taken_for, "warnings": warnings}

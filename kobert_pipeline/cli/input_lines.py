@@ -3,16 +3,21 @@
 import os
 import sys
 from collections.abc import Iterable, Iterator
+from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.tables.file_type import data_suffix
+from kobert_pipeline.tables.file_type import data_suffix, text_format
+from kobert_pipeline.tables.open_text import open_lines
 from kobert_pipeline.tables.rows import PARSERS, read_lines
 from kobert_pipeline.tables.unreadable import readable
 
 READ_BYTES = 65_536
 """Bytes that are read, and answered, at once: as many as a pipe holds."""
+HEAD_LINES = 200
+"""Lines by which the format of a file is recognized."""
 
 
 def text_batches(texts: list[str], option: str = "- <") -> Iterator[list[str]]:
@@ -47,6 +52,7 @@ def file_batches(names: list[str], column: str | None = None) -> Iterator[list[s
             yield from stdin_batches()
         else:
             refuse_bad_lines(Path(name))
+            note_format(name)
             yield from _from_first_text(_detected_lines(Path(name)), name)
 
 
@@ -54,6 +60,16 @@ def refuse_bad_lines(path: Path) -> None:
     """Raise one error about all lines of a text file that are in no Korean encoding, before any is answered."""
     for _ in readable(read_lines(path)):
         pass
+
+
+@cache  # once for a file that is read twice
+def note_format(name: str) -> None:
+    """Say of a file whose lines are not texts alone, such as a chat log, what it is. A table may be one of pairs."""
+    with open_lines(Path(name)) as lines:
+        form = text_format("".join(islice(lines, HEAD_LINES)))
+    if form and form.name != "csv":
+        what = form.description.partition(";")[0]
+        print(f"note: {name} is {what}, but every line of it is read as a text", file=sys.stderr)
 
 
 def refuse_missing(names: list[str], allowed: str = "text files with one text per line") -> None:

@@ -32,6 +32,8 @@ WITH_TAGS = 0.01
 """Documents with HTML tags or markup are mentioned if their share is larger than this."""
 FEW = 100
 """With fewer examples than this the table says how many there are: a score is then hardly more than chance."""
+FEW_STEPS = 20
+"""With fewer optimizer steps than this a fine-tuning has hardly changed the model."""
 SOURCES_SHOWN = 10
 """Sources whose characters are shown; the manifest has all."""
 LABELS_SHOWN = 12
@@ -201,6 +203,8 @@ def finetune_result(group: list[Outcome], data: Mapping[str, Any] = MappingProxy
             parts.append(f"{len(seeds)} seeds")
         parts += worth(data, split)
         parts += only_labels(trained, split)
+        if (steps := min((counts["steps"] for counts in seeds if "steps" in counts), default=FEW_STEPS)) < FEW_STEPS:
+            parts.append(f"only {steps} step{'s' * (steps > 1)}, so give more epochs")
     if trials:
         parts.append(f"best of {trials} settings on dev" if seeds else f"{trials} settings tried")
     return ", ".join(parts)

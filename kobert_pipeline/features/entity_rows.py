@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.bio import parse_tag, split_tags
-from kobert_pipeline.features.task import refuse_rejected
+from kobert_pipeline.features.task import nfc, refuse_rejected
+from kobert_pipeline.morphemes.normalization import remove_invisible
 from kobert_pipeline.tables import label_studio
 from kobert_pipeline.tables.columns import (
     BY_OPTION,
@@ -254,7 +255,8 @@ def parse_entity(value: Any) -> tuple[int, int, str, str | None]:
     start, end = whole_number(start), whole_number(end)
     if isinstance(label, list) and len(label) == 1:
         label = label[0]
-    if start is None or end is None or not isinstance(label, str) or not label:
+    label = remove_invisible(nfc(label)).strip() if isinstance(label, str) else None
+    if start is None or end is None or not label:
         raise UserError(
             f"an entity is {value!r:.60}; {{start, end, label}} or [start, end, label] was expected, in characters "
             "from 0"

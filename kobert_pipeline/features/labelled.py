@@ -2,7 +2,7 @@
 use, or named by options."""
 
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from math import isfinite
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -284,10 +284,10 @@ def binary(value: Any) -> bool | None:
     return {"0": False, "1": True}.get(label_value(label_text(value) or ""))
 
 
-def lists_others(labels: set[str], mark: str) -> str | None:
-    """The first label that consists of several, separated by `mark`, which are all labels of other rows, alone or in
-    other lists; None if there is none."""
+def lists_others(labels: set[str], mark: str, enough: Callable[[Iterable[bool]], bool] = all) -> str | None:
+    """The first label that consists of several, separated by `mark`, of which `enough` (all, or any) are labels of
+    other rows, alone or in other lists; None if there is none."""
     parts_of = {label: [part.strip() for part in label.split(mark)] for label in sorted(labels)}
     counts = Counter(part for parts in parts_of.values() for part in parts)
     lists = {label: parts for label, parts in parts_of.items() if len(parts) > 1 and all(parts)}
-    return next((label for label, parts in lists.items() if all(counts[part] > 1 for part in parts)), None)
+    return next((label for label, parts in lists.items() if enough(counts[part] > 1 for part in parts)), None)

@@ -234,6 +234,10 @@ class SpanTask(Task):
         """The context and the question."""
         return "context", "question"
 
+    def right_answer(self, example: Example) -> str:
+        """The first answer."""
+        return example["answers"][0][0] if example["answers"] else ""
+
     @property
     def noisy_inputs(self) -> tuple[str, ...]:
         """The question and the context, where an answer becomes what noise makes of it."""

@@ -7,6 +7,7 @@ import numpy as np
 from kobert_pipeline.corpus.decontaminate import EvaluationTexts
 from kobert_pipeline.corpus.document import in_split, smallest_share
 from kobert_pipeline.errors import UserError
+from kobert_pipeline.features.format import SPLITS
 from kobert_pipeline.features.options import FeaturesOptions, named_files, train_files
 from kobert_pipeline.features.task import RARE, Example, Task, refuse_empty
 from kobert_pipeline.progress import current_display
@@ -19,6 +20,7 @@ RARE_SHOWN = 10
 WORTH_SAYING = 0.01
 """The share of contradicting texts from which on they are named; published sets have a few, and the manifest counts
 all."""
+LABELS_SHOWN = 20
 SHOWN = 3
 """Texts with contradicting labels that are named."""
 
@@ -32,8 +34,8 @@ def prepare(
     options: FeaturesOptions, data_dir: Path
 ) -> tuple[FeaturesOptions, dict[str, list[Example]], dict[str, int]]:
     """Read the task files: the options with labels from the training files, the examples of each split, and counts.
-    Says which of these labels are rare or look alike. Raises UserError for anything wrong with a file. Requires no
-    tokenizer, so `kobert check` calls it too."""
+    Says which of these labels are rare or look alike, and where dev is far larger than asked for. Raises UserError for
+    anything wrong with a file. Requires no tokenizer, so `kobert check` calls it too."""
     paths = data_files(data_dir, train_files(options))
     options = options.model_copy(update={"task": options.task.fit_labels(paths)})
     splits, counts = split(options, data_dir)
@@ -50,6 +52,13 @@ def prepare(
                 f"note     {len(contradicting):,} texts of {name} have more than one label, so a model cannot be right "
                 f"about all of their rows; correct them, or choose a task that reads what tells them apart: {shown}"
             )
+    if options.train and not options.dev:
+        share = len(splits["dev"]) / counts["train_examples_read"]
+        if share > 2 * options.dev_share:
+            current_display().say(
+                f"note     dev has {share:.0%} of the examples, although dev_share is {options.dev_share:g}, since "
+                "equal texts, and questions on one context, stay together; name a dev file, or choose another dev_seed"
+            )
     if rare := options.task.rare_labels(splits["train"]):
         shown = ", ".join(f"{label} ({count or 'only in dev'})" for label, count in list(rare.items())[:RARE_SHOWN])
         current_display().say(
@@ -61,6 +70,25 @@ def prepare(
             f"note     these labels differ by case, width or blanks alone, and are learned as different ones: {shown}"
         )
     return options, splits, counts
+
+
+def describe(name: str, options: FeaturesOptions, data_dir: Path) -> list[str]:
+    """For `kobert check`: what the files of the features `name` were read as, with one example, which shows columns,
+    tags or offsets that were taken for others. Raises UserError as `prepare` does."""
+    options, splits, _ = prepare(options, data_dir)
+    task, train = options.task, splits["train"]
+    if not train:  # all examples will come from the corpus
+        return []
+    example = next(filter(task.right_answer, train), train[0])
+    texts = [example[field] for field in task.inputs] or [task.content(example)]
+    shown = " | ".join(f"{' '.join(str(text).split()):.60}" for text in texts)
+    sizes = ", ".join(f"{len(splits[split]):,} in {split}" for split in SPLITS if split in splits)
+    labels = list(task.label_counts([]))
+    listed = f" (labels: {', '.join(labels[:LABELS_SHOWN])}{', ...' * (len(labels) > LABELS_SHOWN)})" if labels else ""
+    answer = task.right_answer(example)
+    return [
+        f"features.{name} is read as {task.name}{listed}: {sizes}, for example: {shown}{' -> ' * bool(answer)}{answer}"
+    ]
 
 
 def contradictions(task: Task, examples: list[Example]) -> list[tuple[str, list[str]]]:

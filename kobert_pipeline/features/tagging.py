@@ -280,6 +280,10 @@ class TaggingTask(Task):
         """Scores of each entity type."""
         return entity_report(predictions, [example["entities"] for example in examples], self.labels or [])
 
+    def right_answer(self, example: Example) -> str:
+        """The entities with their types."""
+        return "; ".join(f"{kind} {example['text'][start:end]}" for start, end, kind in example["entities"])
+
     def label_counts(self, examples: list[Example]) -> dict[str, int]:
         """The number of entities of each type."""
         counts = Counter(kind for example in examples for *_, kind in example["entities"])

@@ -229,6 +229,11 @@ class Task(Plugin):
         """The label of an example in words; None for tasks without classes."""
         return None
 
+    def right_answer(self, example: Example) -> str:
+        """What an example teaches, in words."""
+        name = self.label_name(example)
+        return str(example.get("label", "")) if name is None else name
+
     def label_counts(self, examples: list[Example]) -> dict[str, int]:
         """The number of examples (of entities, for tagging) with each label; {} for tasks without classes."""
         return {}

@@ -23,8 +23,8 @@ def problems(recipe: Recipe, planned: list[Job]) -> tuple[list[str], list[str], 
     """Check the files, libraries and disk space that the jobs need, without running them.
 
     Returns four things: the problems that would stop a run, the problems of files that a run would skip, what each
-    source was taken for, and the bytes of disk space that a run needs (0 if a problem would stop it, because the size
-    is then not known).
+    source and data set was taken for, and the bytes of disk space that a run needs (0 if a problem would stop it,
+    because the size is then not known).
     """
     stopping, skippable, taken_for = list[str](), list[str](), list[str]()
     for job in planned:
@@ -32,12 +32,12 @@ def problems(recipe: Recipe, planned: list[Job]) -> tuple[list[str], list[str], 
         for sentences, status in ((stopping, False), (skippable, True), (taken_for, None)):
             sentences += [sentence for sentence, would_be_skipped in sampled if would_be_skipped is status]
         # stops at a job's first problem, since the later checks would only report a missing file again
-        for check in (job.source_files, job.preflight, job.validate):
-            try:
-                check()
-            except UserError as error:
-                stopping += error.sentences if isinstance(error, UserErrors) else [str(error)]
-                break
+        try:
+            job.source_files()
+            job.preflight()
+            taken_for += job.validate()
+        except UserError as error:
+            stopping += error.sentences if isinstance(error, UserErrors) else [str(error)]
     needed = 0
     if not stopping:
         try:

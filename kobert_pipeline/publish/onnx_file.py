@@ -6,6 +6,7 @@ the notes it leaves in the file about the Python source, local paths included, a
 
 import importlib.util
 import logging
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -155,7 +156,8 @@ def _export(
     level = logger.level
     logger.setLevel(logging.ERROR)  # it warns that torchvision is not installed, which text models do not need
     try:
-        with torch.no_grad():
+        with torch.no_grad(), warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # of the exporter about its own code
             torch.onnx.export(
                 wrapped, tuple(example.values()), str(path), input_names=list(example), output_names=outputs,
                 dynamic_shapes=(dynamic,), dynamo=True, external_data=external, verbose=False,

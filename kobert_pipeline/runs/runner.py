@@ -53,8 +53,9 @@ class Job:
     """Lists the user's files; their contents are part of the fingerprint."""
     extra_inputs: Callable[[], dict[str, str]] = dict
     """Returns anything else that the result depends on, for the fingerprint."""
-    validate: Callable[[], object] = dict
-    """For `kobert check`: reads the user's files if that takes only seconds. Raises UserError for a bad one."""
+    validate: Callable[[], list[str]] = list
+    """For `kobert check`: reads the user's files if that takes only seconds, and returns sentences about what was read.
+    Raises UserError for a bad one."""
     sample: Callable[[], list[tuple[str, bool | None]]] = list
     """For `kobert check`, where there is too much to read: reads a sample, and returns (problem, whether a run would
     skip the file) for each bad file, and (what is read, None) for each source."""

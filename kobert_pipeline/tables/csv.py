@@ -97,6 +97,10 @@ def _header(
     if isinstance(record, UnreadableInput):
         raise record
     names = [name.strip() for name in record[1]]
+    if names and names[0].lower().startswith("sep="):
+        raise UnreadableInput(
+            "columns", f"{path}: its first line is for Excel alone ({names[0]!r:.10}); delete that line"
+        )
     others = (other for other in DELIMITER_NAMES if other != separator and other in "".join(names))
     if by_default and len(names) < 2 and (other := next(others, None)):
         option = other.replace("\t", "\\t")

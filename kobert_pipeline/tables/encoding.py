@@ -95,7 +95,7 @@ def decode_line(line: bytes, codec: str) -> str:
         except UnicodeDecodeError:
             continue
         if name == codec or is_korean(text):
-            return text.removeprefix("\ufeff")
+            return text.lstrip("\ufeff")
     return Undecodable(line.decode(codec, "replace"))
 
 

@@ -88,6 +88,9 @@ MAIL = re.compile(
 """How a mailbox (mbox) and a single message begin: with headers, one of which only mail has."""
 TABLE_LINES, TABLE_SHARE = 4, 0.9
 """Lines that are a table if this share of them has the same number of tabs."""
+COLUMN_NAMES = re.compile(r'"?(?:[^\W\d]\w*)?"?(?:,"?[^\W\d]\w*"?)+')
+"""The first line of a CSV file; that of its column of row numbers may have no name."""
+QUOTED = re.compile('"[^"]*"')
 JSON = re.compile(r'\s*(?:\[\s*)*\{\s*"(?:[^"\\\n]|\\.)*"\s*:')
 
 
@@ -125,12 +128,19 @@ def is_json_lines(head: str) -> bool:
 
 
 def is_table(head: str) -> bool:
-    """Whether the lines of a text that begins with `head` have columns with tabs between them."""
+    """Whether the lines of a text that begins with `head` have columns with tabs between them, comments (`# text = ...`
+    in CoNLL-U, `## id` in KLUE-NER) aside, or with commas, below a line of names without blanks."""
     # the last line may be cut off
-    lines = [line.strip() for line in head.split("\n")[:-1] if line.strip()]
-    tabs = Counter(line.count("\t") for line in lines)
+    lines = [line.rstrip() for line in head.split("\n")[:-1] if line.strip() and not line.startswith("#")]
+    if len(lines) < TABLE_LINES:
+        return False
+    # a text may be indented by tabs; the first column of KLUE-NER may be a blank
+    tabs = Counter(line.lstrip("\t").count("\t") for line in lines)
     tabs.pop(0, None)
-    return len(lines) >= TABLE_LINES and bool(tabs) and max(tabs.values()) >= TABLE_SHARE * len(lines)
+    most = max(tabs.values(), default=0)
+    if COLUMN_NAMES.fullmatch(lines[0]):
+        most = max(most, sum(QUOTED.sub("", line).count(",") == lines[0].count(",") for line in lines))
+    return most >= TABLE_SHARE * len(lines)
 
 
 HTML = TextFormat("html", "HTML, whose tags and menus are not text; use the reader html", is_html)
@@ -161,7 +171,8 @@ TEXT_FORMATS = (
     TextFormat("jsonl", "JSON Lines, whose keys are not text; use the reader jsonl", is_json_lines),
     TextFormat("json", "JSON, whose keys are not text; use the reader json", JSON.match),
     TextFormat(
-        "csv", "a table with tabs between its columns, whose names and labels are not text; use the reader csv",
+        "csv", "a table with tabs or commas between its columns, whose names and labels are not text; use the reader "
+        "csv",
         is_table,
     ),
 )  # fmt: skip

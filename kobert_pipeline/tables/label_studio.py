@@ -35,14 +35,15 @@ def _is_valid(annotation: dict[str, Any]) -> bool:
 
 
 def with_choices(row: Row) -> Row:
-    """A task of an export in JSON as JSON_MIN has it: its data, and a column of what was chosen for each control, also
-    as `label` where there is one control; other rows as they are. Raises UserError as `only_results` does."""
+    """A task of an export in JSON as JSON_MIN has it: its data, and a column of what was chosen for each control about
+    the whole text (choices, a rating, a number), also as `label` where there is one control; other rows as they are.
+    Raises UserError as `only_results` does."""
     if not has_annotations(row):
         return row
     chosen = {
-        str(result.get("from_name")): value["choices"]
+        str(result.get("from_name")): value[result["type"]]
         for result in only_results(row.cells["annotations"])
-        if isinstance(value := result.get("value"), dict) and isinstance(value.get("choices"), list)
+        if isinstance(value := result.get("value"), dict) and result.get("type") in value and "start" not in value
     }
     label = {"label": next(iter(chosen.values()))} if len(chosen) == 1 else {}
     return Row(label | row.cells["data"] | {"id": row.cells.get("id", row.index)} | chosen, row.location, row.index)

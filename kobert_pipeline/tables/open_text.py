@@ -17,6 +17,8 @@ from kobert_pipeline.tables.encoding import Undecodable, decode_line, detect, lo
 from kobert_pipeline.tables.file_type import detect_format
 from kobert_pipeline.tables.unreadable import Location, UnreadableInput
 
+HEAD = 2**16
+"""Bytes of the beginning of a file by which its encoding and its line ends are detected."""
 ZSTD_WINDOW = 2**31
 """Bytes; large enough for frames that `zstd --long` wrote."""
 ZSTD_BLOCK = 2048
@@ -129,12 +131,16 @@ def open_lines(path: Path, encoding: str | None = None, longest: int = LONGEST_L
         if encoding and b"\x00" in head and not is_utf16:
             raise UnreadableInput("binary", f"{path} is a binary file (it holds null bytes), not text in {encoding}")
         with _open_decompressed(path) as raw:
+            # only files of old Macs and their programs have no other line ends: elsewhere a lone \r is left to cleaning
+            # and is not the end of a row
+            ends_by_cr = b"\r" in head and b"\n" not in head
             if encoding or is_utf16:
-                # newline="\n": a lone \r is left to cleaning and is not the end of a row
-                text = io.TextIOWrapper(raw, encoding="utf-8-sig" if codec == "utf-8" else codec, newline="\n")
-                yield bounded_lines(text, longest)
+                codec = "utf-8-sig" if codec == "utf-8" else codec
+                yield bounded_lines(io.TextIOWrapper(raw, codec, newline=None if ends_by_cr else "\n"), longest)
             else:  # bytes, since lines of a mixture are decoded one by one
-                yield _decoded_lines(raw, codec, longest)
+                blocks = (block.replace(b"\r", b"\n") for block in iter(lambda: raw.read(HEAD), b""))
+                lines = io.BufferedReader(_BlockFile(blocks)) if ends_by_cr else raw
+                yield _decoded_lines(lines, codec, longest)
 
 
 def _undetected(path: Path, head: bytes) -> UnreadableInput:
@@ -206,7 +212,7 @@ def _translate_errors(path: Path, encoding: str) -> Iterator[bytes]:
         raise UnreadableInput("empty", f"{path} is empty; there is nothing to read in it")
     try:
         with _open_decompressed(path) as raw:
-            head = raw.read(65536)
+            head = raw.read(HEAD)
         if other_format := detect_format(head):
             reason, description = other_format
             raise UnreadableInput(reason, f"{path} is {description}")

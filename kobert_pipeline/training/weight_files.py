@@ -92,8 +92,9 @@ def other_weights(folder: Path) -> str:
             f"; {others[0]} is for {OTHER_LIBRARIES[others[0]]}, and transformers before version 5 converts it: "
             f"from_pretrained(FOLDER, {'from_flax' if 'flax' in others[0] else 'from_tf'}=True)"
         )
-    if parts := sorted(path.name for path in folder.glob("*-of-*.safetensors")):
-        return f"; {parts[0]} is a part of one, which needs {INDEX}"
+    if parts := sorted(path for suffix in ("safetensors", "bin") for path in folder.glob(f"*-of-*.{suffix}")):
+        index = INDEX if parts[-1].suffix == ".safetensors" else f"{PICKLED_WEIGHTS}{INDEX_SUFFIX}"
+        return f"; {parts[-1].name} is a part of one, which needs {index}"
     if checkpoints := sorted(folder.glob(f"checkpoint-*/{WEIGHTS}")):
         return f"; give one of the folders in it, such as {checkpoints[0].parent.name}"
     states = sorted(path.name for pattern in TRAINING_STATES for path in folder.glob(pattern))

@@ -1,6 +1,7 @@
 """However another tool stored a checkpoint, the run's copy of it has one form: float32, PyTorch's names of weights, and
 a model type. So it is trained in float32 and published."""
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -263,6 +264,8 @@ NO_WEIGHTS: dict[str, tuple[Callable[[Path], object], str]] = {
     "Flax": (lambda folder: (folder / WEIGHTS).rename(folder / "flax_model.msgpack"), "is for Flax.* from_flax=True"),
     "part": (lambda folder: (folder / WEIGHTS).rename(folder / "model-00001-of-00002.safetensors"),
              "model-00001-of-00002.safetensors is a part of one, which needs model.safetensors.index.json"),
+    "pickled part": (lambda folder: (folder / WEIGHTS).rename(folder / "pytorch_model-00001-of-00002.bin"),
+                     "pytorch_model-00001-of-00002.bin is a part of one, which needs pytorch_model.bin.index.json"),
     "Trainer": (leave_in_folder, "give one of the folders in it, such as checkpoint-500"),
 }  # fmt: skip
 
@@ -288,11 +291,22 @@ def test_an_adapter_that_is_not_merged_is_refused(mark: str, tmp_path: Path) -> 
             use(folder)
 
 
-def test_a_vocabulary_with_a_byte_order_mark_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["config.json", "tokenizer_config.json", "vocab.txt"])
+@pytest.mark.parametrize(
+    ("encoding", "problem"),
+    [("utf-8-sig", "begins with a byte order mark"), ("cp949", "is not in UTF-8"), ("utf-16", "is not in UTF-8")],
+)
+def test_a_file_that_an_editor_saved_otherwise_is_named(name: str, encoding: str, problem: str, tmp_path: Path) -> None:
     folder = made("kcbert", tmp_path)
-    vocabulary = folder / "vocab.txt"
-    vocabulary.write_bytes(b"\xef\xbb\xbf" + vocabulary.read_bytes())
-    with pytest.raises(UserError, match=r"vocab\.txt begins with a byte order mark"):
+    if name == "config.json":
+        edit_config(folder, lambda config: config.update(id2label={"0": "부정", "1": "긍정"}))
+        config = read_json(folder / name)
+        (folder / name).write_text(json.dumps(config, ensure_ascii=False), encoding="utf-8")
+    elif name == "tokenizer_config.json":
+        (folder / name).write_text('{"do_lower_case": false, "name": "바다"}', encoding="utf-8")
+    text = (folder / name).read_text(encoding="utf-8")
+    (folder / name).write_bytes(text.encode(encoding, "replace"))
+    with pytest.raises(UserError, match=rf"{name}.* (?:{problem}|is not a JSON file in UTF-8)"):
         stage.run(str(folder), tmp_path / "out")
 
 

@@ -24,6 +24,27 @@ def test_the_name_of_a_file_is_a_text_but_with_a_warning(
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [
+        ("2023-05-01 21:10 이모: 비 온대요\n2023-05-01 21:11 삼촌: 네\n" * 2, "a chat log"),
+        ("1\n00:00:01,000 --> 00:00:04,000\n비가 오네요\n", "subtitles"),
+        ('{"text": "비가 오네요"}\n', "JSON Lines"),
+        ("비가 오네요\n우산은요?\n", None),
+        ("비가 온다\t땅이 젖는다\n" * 9, None),
+    ],
+)
+def test_lines_that_are_no_texts_are_read_with_one_note(
+    content: str, what: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text(content, encoding="utf-8")
+    for _ in range(2):  # `embed` counts the lines first
+        assert sum(map(len, file_batches([str(path)]))) == content.count("\n")
+    note = capsys.readouterr().err
+    assert note == "" if what is None else note.count("every line of it is read as a text") == 1 and what in note
+
+
 def test_all_lines_of_a_file_that_cannot_be_decoded_are_named_before_any_is_answered(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes("가나다라마\n".encode() * 9 + b"\xff\n" + "바사아자차\n".encode() * 9 + b"\xff\xfe\n\xff")

@@ -232,6 +232,14 @@ def test_results_name_reasons_and_spread() -> None:
         "dev accuracy 50.00, only 2 dev examples, 2 dev examples were made by rules, not by people"
     )
 
+    for steps, ending in (
+        (1, ", only 1 step, so give more epochs"),
+        (3, ", only 3 steps, so give more epochs"),
+        (20, ""),
+    ):
+        short = finetune_result([outcome("nsmc/1", {"dev": {"accuracy": 50.0}, "steps": steps})])
+        assert short == f"dev accuracy 50.00{ending}"
+
     names, given = ["배송", "환불"], {1: [1, 1, 1], 2: [0, 1, 1], 3: [1, 1, 1]}
     for labels, ending in (([0, 1, 1], ", 3 seeds, seeds 1, 3 always predicted '환불'"), ([1, 1, 1], ", 3 seeds")):
         reports = {seed: classification_report(predicted, labels, names) for seed, predicted in given.items()}

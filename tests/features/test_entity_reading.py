@@ -194,6 +194,12 @@ def test_rows_are_read_by_their_columns(tmp_path: Path) -> None:
         assert (example["id"], example["text"], spelled(example)) == ("7", text, entities), (options, name)
 
 
+@pytest.mark.parametrize("kind", ["사람 ", "\xa0사람", "사람\u200b"])
+def test_blanks_around_a_type_and_what_nobody_sees_are_no_part_of_it(kind: str, tmp_path: Path) -> None:
+    path = file(tmp_path / "a.jsonl", [{"text": TEXT, "entities": [[0, 3, name]]} for name in ("사람", kind)])
+    assert Task.choose("tagging").fit_labels([path]).dump()["labels"] == ["사람"]
+
+
 def test_a_decomposed_type_is_the_same_type(tmp_path: Path) -> None:
     decomposed = unicodedata.normalize("NFD", "사람")
     marked = file(tmp_path / "a.jsonl", [{"text": TEXT, "entities": [[0, 3, kind]]} for kind in ("사람", decomposed)])

@@ -76,8 +76,9 @@ def test_lists_of_0_and_1_for_each_label_need_their_names(zeros_and_ones: list[A
 
 
 @pytest.mark.parametrize("mark", [";", "|"])
-def test_another_separator_than_the_option_s_is_named(mark: str, tmp_path: Path) -> None:
-    path = table(tmp_path / "a.jsonl", *({"text": "글", "labels": cell} for cell in (f"가{mark}나", "가", "나")))
+@pytest.mark.parametrize("others", [["가", "나"], ["나"]])
+def test_another_separator_than_the_option_s_is_named(mark: str, others: list[str], tmp_path: Path) -> None:
+    path = table(tmp_path / "a.jsonl", *({"text": "글", "labels": cell} for cell in (f"가{mark}나", *others)))
     with pytest.raises(UserError, match=f"is a list of others; set the option separator to '[{mark}]'"):
         Task.choose("multilabel").fit_labels([path])
 
@@ -103,6 +104,15 @@ def test_choices_of_label_studio_are_labels(tmp_path: Path) -> None:
     ]
     with pytest.raises(UserError, match="entry 1: it has no annotations, so nobody has labelled it"):
         Task.choose("multilabel").read(table(tmp_path / "c.json", label_studio("글") | {"annotations": []}))
+
+
+@pytest.mark.parametrize("control", ["rating", "number"])
+def test_a_number_about_a_text_of_label_studio_is_its_score(control: str, tmp_path: Path) -> None:
+    rows = [label_studio("글"), label_studio("말")]
+    for score, row in enumerate(rows, 4):
+        row["annotations"][0]["result"] = [{"from_name": "stars", "type": control, "value": {control: score}}]
+    examples = Task.choose("regression").read(table(tmp_path / "a.json", *rows))
+    assert [(example["text"], example["label"]) for example in examples] == [("글", 4), ("말", 5)]
 
 
 def test_numbers_mean_the_named_labels_in_their_order(tmp_path: Path) -> None:
@@ -173,6 +183,12 @@ def test_classification_names_labels_that_are_lists_of_others(labels: list[str],
     assert len(Task.choose({"name": "classification", "labels": labels}).read(path)) == 3, (
         "the option says they are one"
     )
+
+
+@pytest.mark.parametrize("labels", [["서울; 중구", "부산"], ["가|", "나"]])
+def test_a_label_with_another_mark_alone_is_no_list_of_multilabel(labels: list[str], tmp_path: Path) -> None:
+    path = table(tmp_path / "a.jsonl", *({"text": "글", "labels": [label]} for label in labels))
+    assert Task.choose("multilabel").fit_labels([path]).dump()["labels"] == sorted(labels)
 
 
 @pytest.mark.parametrize("labels", [["서울, 중구", "부산", "대구"], ["가,", "나"], ["예", "아니요"]])

@@ -15,7 +15,7 @@ from kobert_pipeline.errors import UserError
 from kobert_pipeline.features import stage
 from kobert_pipeline.features.format import Features, flatten, row_starts
 from kobert_pipeline.features.options import FeaturesOptions
-from kobert_pipeline.features.splits import dev_share_advice, prepare, raw_files, split, split_off_dev
+from kobert_pipeline.features.splits import describe, dev_share_advice, prepare, raw_files, split, split_off_dev
 from kobert_pipeline.files import read_json
 
 
@@ -94,6 +94,50 @@ def test_equal_texts_with_other_labels_are_counted_and_named(
     assert counts["train_texts_contradicting"] == 1 and "dev_texts_contradicting" not in counts
     assert re.search(note, capsys.readouterr().err)
     assert result_of(counts) == "1 texts have more than one label"
+
+
+DESCRIBED = {
+    "classification": (
+        "text\tlabel\n", "글 {}\t{}\n", "classification (labels: 0, 1): 40 in train, 40 in dev", "글 0 -> 0",
+    ),
+    "regression": ("text\tscore\n", "글 {}\t4.{}\n", "regression: 40 in train, 40 in dev", "글 0 -> 4.0"),
+    "multilabel": (
+        "text\t가\t나\n", "글 {}\t1\t{}\n", "multilabel (labels: 가, 나): 40 in train, 40 in dev", "글 0 -> 가",
+    ),
+    "pair": (
+        "sentence1\tsentence2\tlabel\n", "글 {}\t말\t{}\n",
+        "pair (labels: different, same): 40 in train, 40 in dev", "글 0 | 말 -> different",
+    ),
+    "tagging": (
+        "text\ttags\n", "글 {}\tB-가 B-나{}\n",
+        "tagging (labels: 가, 나0, 나1): 40 in train, 40 in dev", "글 0 -> 가 글; 나0 0",
+    ),
+    "span": (
+        "question\tcontext\tanswer\tstart\n", "?\t글 {}\t글\t0\n", "span: 40 in train, 40 in dev", "글 0 | ? -> 글",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("task", "header", "row", "read_as", "example"), [(task, *rest) for task, rest in DESCRIBED.items()]
+)
+def test_check_says_what_labelled_files_are_read_as(
+    task: str, header: str, row: str, read_as: str, example: str, tmp_path: Path
+) -> None:
+    content = header + "".join(row.format(n, n % 2) for n in range(40))
+    (tmp_path / "train.txt").write_text(content, encoding="utf-8")
+    assert describe("mine", options(task, dev="train.txt"), tmp_path) == [
+        f"features.mine is read as {read_as}, for example: {example}"
+    ]
+
+
+def test_a_dev_split_that_is_far_larger_than_asked_for_is_noted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_contexts(tmp_path / "train.json", [f"문맥 {n}" for n in range(6)])
+    for seed in (0, 11):  # one and three of the contexts
+        prepare(options("korquad", train="train.json", dev_share=0.2, dev_seed=seed), tmp_path)
+    assert capsys.readouterr().err.count("dev has 50% of the examples, although dev_share is 0.2, since") == 1
 
 
 @pytest.mark.parametrize("share", [0.05, 0.3])

@@ -30,6 +30,23 @@ def test_the_encoding_is_detected(tmp_path: Path, suffix: str, repeat: int, enco
     assert text_of(path) == KOREAN * repeat
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "cp949", "utf-16", "utf-16-be"])
+@pytest.mark.parametrize("repeat", [1, 5000])
+@pytest.mark.parametrize("given", [False, True])
+def test_line_ends_of_old_macs_are_line_ends(tmp_path: Path, encoding: str, repeat: int, given: bool) -> None:
+    path = write(tmp_path / "a.txt", (KOREAN * repeat).replace("\n", "\r"), encoding)
+    assert text_of(path, encoding if given else None) == KOREAN * repeat
+
+
+def test_a_lone_carriage_return_ends_no_line_of_another_file(tmp_path: Path) -> None:
+    assert text_of(write(tmp_path / "a.txt", KOREAN + "셋째\r문단\n")) == KOREAN + "셋째\r문단\n"
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_byte_order_marks_are_no_part_of_a_text(tmp_path: Path, count: int) -> None:
+    assert text_of(write(tmp_path / "a.txt", "\ufeff" * count + KOREAN)) == KOREAN
+
+
 @pytest.mark.parametrize("encoding", ["cp949", "utf-16", "utf-8", "UTF-8", "utf8", "UTF-16"])
 def test_a_given_encoding_is_kept_to(tmp_path: Path, encoding: str) -> None:
     prefix = "\ufeff" if "8" in encoding else ""

@@ -10,7 +10,7 @@ from kobert_pipeline.corpus.document import Document
 from kobert_pipeline.corpus.reader import Reader, read_head
 from kobert_pipeline.tables.chat import Block, blocks, days, is_chat
 from kobert_pipeline.tables.csv import read_csv
-from kobert_pipeline.tables.file_type import data_suffix
+from kobert_pipeline.tables.file_type import data_suffix, text_format
 from kobert_pipeline.tables.open_text import open_lines
 from kobert_pipeline.tables.unreadable import UnreadableInput, readable
 
@@ -39,7 +39,10 @@ class Chat(Reader):
         with open_lines(path, self.encoding, self.max_document_bytes) as file:
             head = list(read_head(file))
             if not is_chat("".join(head)):
-                raise UnreadableInput("other_form", f"{path} is {NO_LOG}; use the reader text")
+                form = text_format("".join(head))
+                raise UnreadableInput(
+                    "other_form", f"{path} is {form.description if form else f'{NO_LOG}; use the reader text'}"
+                )
             yield from blocks(_counted(chain(head, file), read))
 
     def _rows(self, path: Path, read: Counter[str]) -> Iterator[Block]:

@@ -112,9 +112,9 @@ class Multilabel(FoundLabelsTask):
     def labels_of(self, examples: list[Example]) -> set[str]:
         """The labels of all examples. Raises UserError where one is a list of others, by another separator."""
         labels = {label for example in examples for label in example["label"]}
-        if mark := next((mark for mark in LIST_MARKS if mark != self.separator and lists_others(labels, mark)), None):
-            listed = lists_others(labels, mark)
-            raise UserError(f"the label '{listed:.60}' is a list of others; set the option separator to '{mark}'")
+        for mark in LIST_MARKS:
+            if mark != self.separator and (listed := lists_others(labels, mark, any)):
+                raise UserError(f"the label '{listed:.60}' is a list of others; set the option separator to '{mark}'")
         return labels
 
     def label_reader(self, columns: dict[str, str]) -> Callable[[Row], Any]:
