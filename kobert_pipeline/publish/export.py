@@ -28,6 +28,9 @@ POOLING_MODES = {"mean": "mean_tokens", "cls": "cls_token", "max": "max_tokens"}
 CODE_LICENCE = """The Python files in this folder are part of kobert-pipeline and licensed under the Apache License 2.0.
 README.md names the licence of the weights."""
 APACHE = "https://www.apache.org/licenses/LICENSE-2.0"
+TOKENIZER_CLASS = "PreTrainedTokenizerFast"
+"""The class of `plain/` by the name that `transformers` 4, and so optimum, knows too; version 5 writes
+`TokenizersBackend`."""
 OTHER_MODES = ("mean_sqrt_len_tokens", "weightedmean_tokens", "lasttoken")
 """Its other modes, which are not used here."""
 
@@ -110,6 +113,7 @@ def export_plain(model_config: dict[str, Any], tokenizer: Path, out: Path) -> No
     config = read_json(tokenizer / "tokenizer_config.json")
     config["model_max_length"] = inference_length(model_config)
     config["model_input_names"] = inputs_of(model_config, config["model_input_names"])
+    config["tokenizer_class"] = TOKENIZER_CLASS
     out.mkdir(exist_ok=True)
     backend = Tokenizer.from_file(str(tokenizer / "tokenizer.json"))
     backend.add_special_tokens([AddedToken(token, normalized=False) for token in added_tokens(model_config)])

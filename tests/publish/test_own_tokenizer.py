@@ -44,6 +44,10 @@ def test_it_loads_without_flag_kiwi_and_package(without_kiwi: Path) -> None:
     np.testing.assert_allclose(theirs, scores_of(checkpoint.predict(TEXTS)), atol=1e-4)
 
 
+def test_transformers_4_knows_the_class_of_its_tokenizer(without_kiwi: Path) -> None:
+    assert read_json(without_kiwi / "tokenizer_config.json")["tokenizer_class"] == "PreTrainedTokenizerFast"
+
+
 @pytest.mark.parametrize("backend", ["torch", "onnx"])
 def test_each_tokenizer_is_that_of_the_run(without_kiwi: Path, backend: str) -> None:
     run_dir = without_kiwi.parents[1]
