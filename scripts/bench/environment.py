@@ -15,18 +15,24 @@ from typing import Any
 
 
 def describe_machine(*libraries: str) -> dict[str, Any]:
-    """Command, machine, date and versions."""
+    """Command, commit, machine, date and versions."""
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     model = next((line.partition(":")[2].strip() for line in lines if "model name" in line), "")
     words = ["DATA" if Path(word).is_dir() else Path(word).name for word in sys.argv[1:-1]]
     return {
         "command": " ".join([f"scripts/bench/{Path(sys.argv[0]).name}", *words]),
+        "commit": _commit(),
         "date": datetime.now(UTC).date().isoformat(),
         "cpu": model or platform.processor(),
         "cores": len(os.sched_getaffinity(0)),
         "load_before": round(os.getloadavg()[0], 2),
         "versions": {name: _version(name) for name in ("kobert-pipeline", *libraries)},
     }
+
+
+def _commit() -> str:
+    words = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
+    return subprocess.run(words, capture_output=True, text=True).stdout.strip()
 
 
 def _version(name: str) -> str:
