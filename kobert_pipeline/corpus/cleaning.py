@@ -30,7 +30,7 @@ class CleaningOptions(Options):
     max_repeats: int | None = Field(10, gt=0)
     """Longest run of one character (ㅋㅋㅋㅋ, !!!!, ----; not digits); longer runs are shortened, null keeps them."""
     tags: Literal["keep", "remove"] = Field("keep", exclude_if=lambda value: value == "keep")
-    """Whether HTML tags inside the texts stay; those that are removed are counted (`tags_removed`), and documents that
+    """Whether HTML tags inside the texts stay; removed tags are counted (`tags_removed`), and so are documents that
     keep some (`documents_with_tags`)."""
     mask: tuple[Kind, ...] = ()
     """Personal data to redact: any of email, phone, resident_number, card. The digits of what is found become 0,

@@ -21,7 +21,7 @@ from kobert_pipeline.errors import UserError
 DIGEST = 16
 """Bytes of the hash by which exact copies are found."""
 SPARE_FILES = 64
-"""Files that a process has open at most besides those of its task."""
+"""How many files a process may have open besides its task's."""
 EXACT, NEAR = "duplicate", "near_duplicate"
 Place = tuple[int, int]
 """A document: the number of its chunk, and its row there. Places sort in corpus order."""
@@ -57,8 +57,8 @@ def digest(text: str, size: int = DIGEST) -> bytes:
 
 
 def exact_copies(digests: list[np.ndarray]) -> list[dict[int, Place]]:
-    """For each chunk's array of digests, (N, DIGEST) uint8, the rows that occurred before in this or an earlier one,
-    with the place of the first."""
+    """Find exact copies: for each chunk's array of digests, (N, DIGEST) uint8, the rows whose digest occurred before,
+    in this chunk or an earlier one, with the place where it occurred first."""
     # (documents, DIGEST) bytes -> (documents,) opaque values, which np.unique compares as a whole
     rows = np.concatenate([np.empty((0, DIGEST), np.uint8), *digests]).view(f"V{DIGEST}").ravel()
     _, firsts, group = np.unique(rows, return_index=True, return_inverse=True)
@@ -77,8 +77,8 @@ def exact_copies(digests: list[np.ndarray]) -> list[dict[int, Place]]:
 
 
 def near_copies(buckets: Path, files: int) -> list[dict[int, Place]]:
-    """For each of `files` chunks, the rows that are copies of an earlier document, directly or through other copies,
-    with the place of the earliest. `buckets` holds datatrove's pairs of (file, row)."""
+    """Find near copies: for each of `files` chunks, the rows that are copies of an earlier document, directly or
+    through other copies, with the place of the earliest. `buckets` holds datatrove's pairs of (file, row)."""
     # union-find whose roots are the earliest documents; `parents` holds every document that is not a root
     parents: dict[Place, Place] = {}
 

@@ -1,7 +1,7 @@
 """Document filters: the reason why a document is dropped, which is counted in the manifest, or None.
 
-The rules on repetition are those of Gopher (Rae et al. 2021, table A1), over eojeols: a Korean eojeol is worth two or
-three English words, so one short n-gram and one threshold are enough. The thresholds were set on real corpora, see
+The rules on repetition are Gopher's (Rae et al. 2021, table A1), over eojeols: a Korean eojeol is worth two or three
+English words, so one short n-gram and one threshold are enough. The thresholds were set on real corpora, see
 docs/corpus.md.
 """
 

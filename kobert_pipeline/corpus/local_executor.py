@@ -1,4 +1,4 @@
-"""datatrove's LocalPipelineExecutor without its output on stderr, all of which is in the logs of its tasks as well."""
+"""datatrove's LocalPipelineExecutor without its output on stderr, which the logs of its tasks have as well."""
 
 # Separate from `executors/local.py`, because that is imported by every command and datatrove takes half a second to
 # import; and at module level, because worker processes unpickle the executor by this name.

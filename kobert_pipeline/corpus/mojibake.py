@@ -10,7 +10,7 @@ LOST = "\ufffd"
 # Windows-1252 has in place of its control characters
 LATIN = "\x80-\xff\u0152\u0153\u0160\u0161\u0178\u017d\u017e\u0192\u02c6\u02dc\u2013-\u203a\u20ac\u2122"
 LETTER = "\xc0-\xd6\xd8-\xf6\xf8-\xff"
-# those of LATIN that are no LETTER, as a set of its own: Python before 3.11.5 forgets matches of `(?:...)*+`
+# the characters of LATIN that are no LETTER, as a set of its own: Python before 3.11.5 forgets matches of `(?:...)*+`
 SIGN = "\x80-\xbf\xd7\xf7" + LATIN.removeprefix("\x80-\xff")
 RUN = re.compile(f"(?<![{LATIN}])(?=[{LATIN}]{{4}})[{SIGN}]*+[{LETTER}][{SIGN}]*+[{LETTER}]")
 """Four or more non-ASCII bytes as Windows-1252 shows them, two of them letters: not a word of any language, nor mere

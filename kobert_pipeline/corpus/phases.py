@@ -119,8 +119,8 @@ class ReadChunks:
 
 @dataclass(frozen=True)
 class CleanAndFilter:
-    """Cleans the documents of a chunk and drops, with a reason, those that must not be used for training. Yields the
-    kept ones to datatrove's signature step."""
+    """Cleans the documents of a chunk and drops, with a reason, every document that must not be used for training.
+    Yields the kept ones to datatrove's signature step."""
 
     options: CorpusOptions
     data_dir: Path

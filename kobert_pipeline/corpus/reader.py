@@ -43,7 +43,7 @@ class Skipped:
 
 
 def nothing_readable(source: str, first_problem: str) -> str:
-    """The sentence about a source of which everything was skipped."""
+    """The sentence about a source from which nothing could be read."""
     return (
         f"corpus.sources: nothing of {source} could be read, all of it was skipped; the first problem: {first_problem}"
     )

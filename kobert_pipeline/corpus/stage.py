@@ -52,8 +52,8 @@ def raw_files(options: CorpusOptions, data_dir: Path) -> list[Path]:
 
 
 def sample(options: CorpusOptions, data_dir: Path) -> list[tuple[str, bool | None]]:
-    """For `kobert check`: a sentence for each unreadable file in a sample of the sources, and whether the stage would
-    skip it; and one for each source about what is read, with None."""
+    """Check a sample of the sources, for `kobert check`: a sentence for each unreadable file and whether the stage
+    would skip the file, and for each source a sentence about what is read, with None."""
     from kobert_pipeline.corpus.sampling import check_sources
 
     problems, taken_for = check_sources(options, data_dir)

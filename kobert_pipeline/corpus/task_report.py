@@ -36,7 +36,7 @@ class TaskReport:
     skipped: list[str] = field(default_factory=list)
 
     def count_read(self, document: Document) -> None:
-        """Count a document as it was read, its characters, and those of the source that it was made of."""
+        """Count a document as it was read, its characters, and the characters of the source that it was made of."""
         self.count("read", document)
         self.counts["characters_in"] += document.characters_in or 0
 

@@ -62,7 +62,7 @@ class HubDataset(Reader):
         return [[folder if folder.is_dir() else Path(self.path)]]
 
     def documents(self, path: Path) -> Iterator[Document | UnreadableInput]:
-        """One per row."""
+        """A document for each row."""
         rows = (Row(cells, Location(Path(self.path), "row", n), n) for n, cells in enumerate(self._rows(path)))
         return tried(rows, lambda first: self._document)
 

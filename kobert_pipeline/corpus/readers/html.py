@@ -35,7 +35,8 @@ VOID = {
 }  # fmt: skip
 """Elements without an end."""
 NOT_NESTED = VOID | {"p", "li", "dt", "dd", "td", "th", "tr", "option"}
-"""These, and those that another of their name ends, unless there is something between them."""
+"""Elements without an end, and elements that the next one of the same name ends, unless another element is open between
+the two."""
 TOO_DEEP = 240
 """Nested elements from which a page is changed: libxml2 leaves out what is inside 256 others."""
 DEEPEST = 50
@@ -157,7 +158,7 @@ def measure(page: str) -> tuple[int, int]:
 
 
 def without_deep_tags(page: str, not_nested: Collection[str] = NOT_NESTED) -> str:
-    """A page without the tags of elements inside `DEEPEST` others; those that begin a line become <br>."""
+    """A page without the tags of elements inside `DEEPEST` others; removed tags that begin a line become <br>."""
     stack, open_names = list[tuple[str, bool]](), Counter[str]()
 
     def replace_tag(tag: re.Match[str]) -> str:

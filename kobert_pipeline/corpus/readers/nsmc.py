@@ -27,13 +27,13 @@ class Nsmc(Reader):
 
     name: Literal["nsmc"] = "nsmc"
     dev_share: float | None = Field(None, gt=0, lt=0.5, exclude_if=lambda value: value is None)
-    """Only the reviews that the stage `features` with this `dev_share` and `dev_seed` puts into dev; in `decontaminate`
-    such that no text of dev is pretrained on. null: all."""
+    """Read only the reviews that the stage `features` with this `dev_share` and `dev_seed` puts into dev: listed under
+    `decontaminate`, they keep the texts of dev out of pretraining. null: read all."""
     dev_seed: Seed = Field(1, exclude_if=lambda value: value == 1)
     """Seed of that split."""
 
     def documents(self, path: Path) -> Iterator[Document | UnreadableInput]:
-        """One per review that is not empty."""
+        """A document for each review that is not empty."""
         for row in read_reviews(path):
             if isinstance(row, UnreadableInput):
                 yield row
@@ -41,7 +41,7 @@ class Nsmc(Reader):
                 yield Document(f"{path.name}#{row.cells['id']}", path.name, row.cells["document"], ordered=False)
 
     def _is_read(self, document: str) -> bool:
-        """Whether a review is among those that are asked for."""
+        """Whether a review is to be read: all are, or with a `dev_share` only the reviews of that dev split."""
         return self.dev_share is None or in_split(f"{self.dev_seed}\n{remove_whitespace(document)}", self.dev_share)
 
 

@@ -16,7 +16,7 @@ class Squad(Reader):
     name: Literal["squad"] = "squad"
 
     def documents(self, path: Path) -> Iterator[Document | UnreadableInput]:
-        """One per context."""
+        """A document for each context."""
         for index, paragraph in enumerate(paragraphs(path)):
             if isinstance(paragraph, UnreadableInput):
                 yield paragraph

@@ -16,7 +16,8 @@ LONGEST_TITLE = 10_000
 
 
 class WikiExtractor(Reader):
-    """The output of WikiExtractor (wiki_00, ...), articles between <doc> lines; that of its --json reads `jsonl`."""
+    """The output of WikiExtractor (wiki_00, ...), articles between <doc> lines. The reader `jsonl` reads what its
+    option --json writes."""
 
     name: Literal["wikiextractor"] = "wikiextractor"
 

@@ -62,7 +62,7 @@ class Wikipedia(Reader):
 
 @dataclass
 class Page:
-    """The fields of a page that are read. `id` is that of the page, not that of its revision."""
+    """The fields of a page that are read. `id` is the page's id, not its revision's."""
 
     ns: str = ""
     id: str = ""
