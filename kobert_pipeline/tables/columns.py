@@ -40,8 +40,8 @@ class RowField(NamedTuple):
 
 def find_columns(first: Row, fields: Sequence[RowField], task: str, by: str = BY_OPTION) -> dict[str, str]:
     """The column of each field, by the first row of a table for a `task`; fields that the file does not have are
-    missing. Raises UserError, which says `by` what to name a column, where a given one or that of a required field is
-    missing."""
+    missing. Raises UserError, which says `by` what to name a column, where a column that an option names, or the column
+    of a required field, is missing."""
     return {field.name: column for field in fields if (column := _find_column(first, field, task, by)) is not None}
 
 

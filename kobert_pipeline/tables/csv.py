@@ -92,8 +92,8 @@ def _checked(path: Path, lines: Iterator[str], undecodable: list[int]) -> Iterat
 def _header(
     path: Path, record: Record | UnreadableInput, separator: str, by_default: bool, columns: Mapping[str, str]
 ) -> list[str]:
-    """The names of the columns. Raises UnreadableInput for a repeated name, another delimiter than that of the suffix,
-    and where one of `columns` is missing."""
+    """The names of the columns. Raises UnreadableInput for a repeated name, a delimiter other than the suffix's, and
+    where one of `columns` is missing."""
     if isinstance(record, UnreadableInput):
         raise record
     names = [name.strip() for name in record[1]]

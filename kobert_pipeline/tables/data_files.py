@@ -56,7 +56,8 @@ def same_name(path: Path) -> Path | None:
 
 
 def _matching(folder: Path, patterns: Sequence[str]) -> Iterator[Path]:
-    """The paths below a folder of which each part matches its pattern, in whichever form of Unicode either is."""
+    """The paths below a folder whose parts match the patterns one by one; names and patterns may be in different forms
+    of Unicode (NFC, NFD)."""
     if not patterns:
         yield folder
         return
@@ -92,7 +93,8 @@ def matching_files(data_dir: Path, pattern: str) -> list[Path]:
 
 
 def distinct_labels(files: Iterable[Path], data_dir: Path) -> dict[Path, str]:
-    """For files whose name another file has too, their path below the data folder (the whole path outside it)."""
+    """How to tell files apart in messages: the path below the data folder (outside it the whole path) for files whose
+    name another file has too."""
     by_name: dict[str, set[Path]] = {}
     for path in files:
         by_name.setdefault(path.name, set()).add(path)

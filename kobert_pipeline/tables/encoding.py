@@ -13,7 +13,7 @@ MARKS = {
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
-"""Byte order marks. That of UTF-32 begins with that of UTF-16, so it must come first."""
+"""Byte order marks. UTF-32's begins with UTF-16's, so it must come first."""
 
 MIN_SHARE = 0.8
 """Share of non-ASCII characters that must be Hangul for CP949, and of all characters that must be Hangul, ASCII or
@@ -81,7 +81,7 @@ def _line_encoding(line: bytes) -> str:
 
 
 class Undecodable(str):
-    """A line with bytes that are in no Korean encoding, each of which became U+FFFD."""
+    """A line with bytes that are in no Korean encoding; each such byte became U+FFFD."""
 
 
 def decode_line(line: bytes, codec: str) -> str:

@@ -56,7 +56,7 @@ characters."""
 
 
 def data_suffix(path: Path) -> str:
-    """The suffix of a file's name in lower case, without that of a compression: `.csv` of `Train.CSV.gz`."""
+    """The suffix of a file's name in lower case, without a compression's suffix: `.csv` of `Train.CSV.gz`."""
     name = Path(path.name.lower())
     return name.with_suffix("").suffix if name.suffix in COMPRESSED else name.suffix
 
@@ -85,7 +85,7 @@ MAIL = re.compile(
     rf"(?=(?:{HEADER}){{0,40}}(?:From|To|Received|Return-Path|Delivered-To|Message-ID): )(?:{HEADER}){{3}})",
     re.IGNORECASE,
 )
-"""How a mailbox (mbox) and a single message begin: with headers, one of which only mail has."""
+"""How a mailbox (mbox) and a single message begin: with headers, among them one that only mail has."""
 TABLE_LINES, TABLE_SHARE = 4, 0.9
 """Lines that are a table if this share of them has the same number of tabs."""
 COLUMN_NAMES = re.compile(r'"?(?:[^\W\d]\w*)?"?(?:,"?[^\W\d]\w*"?)+')
@@ -98,7 +98,7 @@ class TextFormat(NamedTuple):
     """A format that is text, but not prose."""
 
     name: str
-    """By which skipped files are counted: where a reader reads it, the name of that reader."""
+    """The name by which skipped files are counted; where a reader reads the format, that reader's name."""
     description: str
     """What it is, what of it is no text, and what to do about it."""
     begins: Callable[[str], object]

@@ -26,7 +26,7 @@ ZSTD_BLOCK = 2048
 LONGEST_LINE = 100_000_000
 """Bytes (characters in UTF-16) of a line; longer lines are skipped."""
 LARGEST_JSON = 2**30
-"""Characters of a JSON file, all of which are in memory at once."""
+"""The most characters of a JSON file, which is in memory as a whole."""
 BETWEEN_OBJECTS = re.compile(r"(?<=^\})\s*\n(?=\{)", re.MULTILINE)
 DETECTED = "text in UTF-8, CP949 or UTF-16"
 
@@ -120,9 +120,9 @@ def unreadable_line(line: str, location: Location, lossy: bool = False) -> Unrea
 @contextmanager
 def open_lines(path: Path, encoding: str | None = None, longest: int = LONGEST_LINE) -> Iterator[Iterator[str]]:
     """The lines of a file, with their line ends and without a byte order mark, in `encoding` or by default the detected
-    one (UTF-8, CP949, UTF-16). Lines longer than `longest` are `TooLong`; those of no detected encoding `Undecodable`.
-    Raises UserError for a missing, empty, binary or truncated file and for another encoding, also while the file is
-    read."""
+    one (UTF-8, CP949, UTF-16). Lines longer than `longest` are `TooLong`; lines of no detected encoding are
+    `Undecodable`. Raises UserError for a missing, empty, binary or truncated file and for another encoding, also while
+    the file is read."""
     with _translate_errors(path, encoding or DETECTED) as head:
         codec = lookup_codec(path, encoding) if encoding else detect(head)
         if codec is None:

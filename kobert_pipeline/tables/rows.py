@@ -43,15 +43,15 @@ def read_each(path: Path, maker: Callable[[Row], Callable[[Row], T]]) -> list[T]
 
 
 def stream_each(path: Path, maker: Callable[[Row], Callable[[Row], T]]) -> Iterator[T]:
-    """As `read_each`, without having all rows in memory: the file is read once for what is refused, before anything is
-    given, and once more. Raises UserError for a file without rows."""
+    """What `read_each` gives, without having all rows in memory: the file is read once to find refused rows, before any
+    result is given, and then once more. Raises UserError for a file without rows."""
     if not sum(1 for _ in readable(tried(read_rows(path), maker))):
         raise UserError(f"{path} has no rows; add some below its first line")
     yield from readable(tried(read_rows(path), maker))
 
 
 def read_table(path: Path) -> Rows:
-    """The rows of a CSV or TSV file, without those of empty cells, which spreadsheets write below a table."""
+    """The rows of a CSV or TSV file, without the rows of empty cells that spreadsheets write below a table."""
     for row in read_csv(path):
         if isinstance(row, UnreadableInput) or any(cell.strip() for cell in row.cells.values()):
             yield row
@@ -79,7 +79,8 @@ def read_json_lines(path: Path, encoding: str | None = None, longest: int = LONG
 
 
 def read_json_or_lines(path: Path) -> Rows:
-    """As `read_json_lines`; where the first line is no object, the whole file may be one JSON value."""
+    """The objects in the lines of a file, as `read_json_lines` gives them, or, where the first line is no object, the
+    rows of the one JSON value that the file holds."""
     if not begins_with_object(path):
         try:
             yield from rows_of_json(path, read_json_file(path))

@@ -26,12 +26,12 @@ class Location(NamedTuple):
     unit: str
     """What is counted: line, row, entry or question."""
     value: int | str
-    """Its number, from 1, or the id of a question."""
+    """The number of the unit, from 1, or the id of a question."""
     note: str = ""
 
     @property
     def inside(self) -> str:
-        """Without the file."""
+        """The location without the file: `line 3`."""
         return f"{self.unit} {self.value}{self.note}"
 
     def __str__(self) -> str:
