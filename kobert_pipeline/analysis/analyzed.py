@@ -26,7 +26,7 @@ class AnalyzedDocument:
 
     @property
     def id(self) -> str:
-        """The document's."""
+        """The document's id."""
         return self.document.id
 
     def words(self) -> list[str]:

@@ -21,8 +21,9 @@ from kobert_pipeline.tables.unreadable import Row, readable, tried
 DECLARED = ("LIBRARY", "STYLES", "USER_TAGS")
 """Constants of every analyzer's file: the library to install, its styles, and the tags that user words may have."""
 USER_TAG, USER_SCORE = "NNG", 12.0
-"""Of a user's word without them. With this score 94 to 99 % of a court's terms were one morpheme wherever they stood,
-with 0 78 to 84 %, and other morphemes hardly changed more often (docs/results/front-end)."""
+"""Tag and score of a user's word for which the user dictionary gives none. With this score 94 to 99 % of a court's
+terms were one morpheme wherever they stood, with 0 78 to 84 %, and other morphemes hardly changed more often
+(docs/results/front-end)."""
 
 
 class Analyzer(Plugin):
@@ -46,8 +47,8 @@ class Analyzer(Plugin):
 
     @classmethod
     def variant(cls, name: str) -> type[Self]:
-        """The options class with `name` fixed, whose docstring is that of the analyzer's own file. Raises UserError for
-        an unknown name."""
+        """The options class with `name` fixed and the docstring of the analyzer's own file. Raises UserError for an
+        unknown name."""
         if name not in cls.names():
             raise UserError(f"there is no {name!r} among the {cls.family}{did_you_mean(name, cls.names())}")
         return _variant(cls, name)
@@ -67,8 +68,8 @@ class Analyzer(Plugin):
         return [data_dir / self.user_dictionary] if self.user_dictionary else []
 
     def user_words(self, data_dir: Path) -> list[UserWord]:
-        """The words of the user dictionary, if there is one. Raises UserError, naming the lines, for those that are no
-        words."""
+        """The words of the user dictionary, if there is one. Raises UserError for lines that hold no word, and names
+        them."""
         if not self.user_dictionary:
             return []
         parse = partial(_user_word, tags=_declared(self.name)["USER_TAGS"])

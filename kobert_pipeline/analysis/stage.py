@@ -65,7 +65,7 @@ def run(
             for path, analyzed in segmented_parts(todo, workers, count_documents(document_parts(corpus))):
                 finish_part(out / path.name, write_part(out / path.name, analyzed))
     write_json(out / ANALYZER_FILE, {**vars(segmenter), "analyzer_version": segmenter.version})
-    # from the marks of all parts, also those that an earlier run finished
+    # from the marks of all parts, also of parts that an earlier run finished
     parts = [finished_part(out / path.name) or {} for path in document_parts(corpus)]
     counts = {key: sum(part[key] for part in parts) for key in COUNTED}
     failed = [document for part in parts for document in part["failed"]]
@@ -97,8 +97,8 @@ class AnalysePart:
 
 
 def segmented_parts(parts: list[Path], workers: Workers, documents: int) -> Iterator[tuple[Path, list[Segmented]]]:
-    """Each part with its documents and what the analyzer made of them, in order. `documents`: how many all parts of the
-    corpus have, also those that are finished, for the progress."""
+    """Each part with its documents and what the analyzer made of them, in order. `documents`: the number of documents
+    in all parts of the corpus, finished parts included, for the progress."""
     # what was read and is with the workers; as much as they have ahead, never a whole corpus
     pending: deque[tuple[Path, Document]] = deque()
 

@@ -68,7 +68,7 @@ def grow_vocabulary(base: Tokenizer, trained: Tokenizer, vocab_size: int) -> Tok
             "nothing to swap it"
         )
     vocabulary = base.get_vocab()
-    # by content, those of `base` last: a token that both have keeps the form of the base
+    # by content, the base's tokens last: a token that both have keeps the form of the base
     special = {
         token.content: token
         for backend in (trained, base)
@@ -94,7 +94,7 @@ def vocabulary_forms(analyzer: dict[str, Any]) -> list[str]:
 
 
 def add_words(backend: Tokenizer, words: list[str], old: Collection[str]) -> Tokenizer:
-    """`backend`, a WordPiece vocabulary, with all `words`: those that it lacks replace the tokens that training learned
+    """`backend`, a WordPiece vocabulary, with all `words`: words that it lacks replace the tokens that training learned
     last, except for characters and `old` tokens. Raises UserError where there are too few."""
     tokens = tokens_by_id(backend)
     special = list(backend.get_added_tokens_decoder().values())
@@ -120,7 +120,7 @@ def _word_piece(vocabulary: dict[str, int], special: list[AddedToken]) -> Tokeni
 
 
 def origins(base: Tokenizer, grown: Tokenizer) -> list[list[int]]:
-    """For each id of `grown`, the ids of `base` that spell its token, unknown ones left out."""
+    """The ids of `base` that spell the token of each id of `grown`, unknown ones left out."""
     old = base.get_vocab()
     return [[old[token]] if token in old else ids_in(base, token) for token in tokens_by_id(grown)]
 

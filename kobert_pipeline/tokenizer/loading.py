@@ -62,8 +62,8 @@ def add_tokens(tokenizer: Any, tokens: Sequence[str]) -> Any:
 
 
 def special_ids(tokenizer: Any) -> SpecialIds:
-    """The ids of the special tokens that pretraining adds. Raises UserError for a tokenizer that lacks one, such as
-    that of a model that was not trained with masks."""
+    """The ids of the special tokens that pretraining adds. Raises UserError for a tokenizer that lacks one, such as the
+    tokenizer of a model that was not trained with masks."""
     names = ("pad", "cls", "sep", "mask")
     ids = [getattr(tokenizer, f"{name}_token_id") for name in names]
     if lacking := [name for name, id_ in zip(names, ids, strict=True) if id_ is None]:

@@ -4,7 +4,7 @@ Text is split into eojeols and punctuation, and those by the subword model. Wher
 morphemes, its tokens differ; the report counts how often they agree.
 
 A limit: offsets in decomposed text (NFD) end at the first jamo of a token's last syllable, because the NFC of
-`tokenizers` gives a composed syllable only that place. The ids are those of the composed text.
+`tokenizers` gives a composed syllable only that place. The ids are the composed text's.
 """
 
 import re
@@ -24,8 +24,8 @@ EOJEOL = re.compile(r"\S+")
 
 
 def own_tokenizer(folder: Path, plain_share: float) -> Path:
-    """The folder of the tokenizer with which a model is evaluated and published: that of a run's tokenizer stage, or
-    its `plain/` where a share of the training examples was tokenized so. Raises UserError where it has none."""
+    """The folder of the tokenizer with which a model is evaluated and published: the folder of a run's tokenizer stage,
+    or its `plain/` where a share of the training examples was tokenized so. Raises UserError where it has none."""
     if not plain_share:
         return folder
     if not (folder / PLAIN).is_dir():

@@ -94,7 +94,7 @@ class Tally:
             self.unknown_of_kind[kind] += over.count(UNK_ID)
 
     def figures(self, vocab_size: int) -> dict[str, Any]:
-        """Rates and shares."""
+        """The counts, rates and samples that the report shows, by name."""
         # (used tokens,) counts, the largest first; the share is given at 64, 128, ... tokens for a logarithmic axis
         counts = np.sort(np.array(list(self.used.values()), np.int64))[::-1]
         ranks = sorted({min(2**power, vocab_size) for power in range(6, 6 + USE_POINTS)})

@@ -10,7 +10,7 @@ PAD_ID, UNK_ID, CLS_ID, SEP_ID, MASK_ID = range(5)
 
 
 class SpecialIds(NamedTuple):
-    """The ids of a vocabulary's special tokens: those that pretraining adds to texts, and in `every` all of them,
+    """The ids of a vocabulary's special tokens: the ones that pretraining adds to texts, and in `every` all of them,
     ascending, which never replace a masked token at random."""
 
     pad: int
@@ -21,6 +21,6 @@ class SpecialIds(NamedTuple):
 
 
 OUR_IDS = SpecialIds(PAD_ID, CLS_ID, SEP_ID, MASK_ID, tuple(range(len(SPECIAL_TOKENS))))
-"""Those of every vocabulary that this package trains."""
+"""The ids of the special tokens in every vocabulary that this package trains."""
 IGNORE_INDEX = -100
 """The label that losses ignore, as in PyTorch and HF."""

@@ -40,7 +40,7 @@ from kobert_pipeline.tokenizer.word_cuts import WordCuts, encode_by, figures_of
 
 VERSION = 3
 ANALYZER_FILE = "analyzer.json"
-"""In the analysis folder: the analyzer and its settings."""
+"""File in the analysis folder with the analyzer and its settings."""
 WRITES = (
     *tokenizer_files(), *PLAIN_FILES, ORIGINS_FILE, "vocabulary.txt",
     "report.json",
@@ -63,12 +63,12 @@ class ReportOptions(Options):
     documents: int = Field(1000, gt=0)
     """Number of documents of the corpus in the report, spread over its parts."""
     sources: dict[str, Reader] = {}
-    """Further texts by name, such as those of a test set."""
+    """Further texts by name, such as a test set's."""
     answers: str | None = None
     """File in SQuAD format below data_dir, for the best exact match that the tokens allow."""
     # these two change nothing but the report, and no run from before they existed
     terms: list[str] = Field([], exclude_if=lambda value: not value)
-    """Words of the domain, whose tokens the report shows; those of a user dictionary are shown anyway."""
+    """Words of the domain, whose tokens the report shows; words of a user dictionary are shown anyway."""
     compare_with: str | None = Field(None, exclude_if=lambda value: value is None)
     """Folder below data_dir of another tokenizer, whose tokens of the same words the report shows beside."""
 

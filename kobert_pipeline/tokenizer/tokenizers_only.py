@@ -35,7 +35,7 @@ class Encoded(dict[str, Any]):
         self.encodings = encodings
 
     def sequence_ids(self, row: int) -> list[int | None]:
-        """For each token the number of its text, None for a special token."""
+        """The number of the text that each token is from, None for a special token."""
         return self.encodings[row].sequence_ids
 
     def tokens(self, row: int) -> list[str]:
@@ -62,7 +62,7 @@ class TokenizersOnly:
         return self.backend_tokenizer.get_vocab_size()
 
     def get_vocab(self) -> dict[str, int]:
-        """{token: id}."""
+        """The vocabulary as {token: id}."""
         return self.backend_tokenizer.get_vocab()
 
     def convert_ids_to_tokens(self, ids: list[int]) -> list[str | None]:
@@ -77,7 +77,7 @@ class TokenizersOnly:
 
     @cached_property
     def mask_token_id(self) -> int | None:
-        """Its id."""
+        """The id of `mask_token`."""
         return self.backend_tokenizer.token_to_id(self.mask_token) if self.mask_token else None
 
     def __call__(

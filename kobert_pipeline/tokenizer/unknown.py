@@ -49,7 +49,7 @@ def rate(unknown: int, tokens: int) -> float:
 
 def refuse_misread_vocabulary(folder: Path, tokenizer: Any) -> None:
     """Raise UserError where a loaded tokenizer does not know the Korean words that are in its own vocabulary, so that a
-    model would answer without a word about texts of which it sees nothing."""
+    model would answer, without a warning, about texts that it does not see."""
     unknown = unknown_token_id(tokenizer)
     vocabulary = sorted(tokenizer.get_vocab())
     marked = [token.removeprefix(WORD_MARK) for token in vocabulary if token.startswith(WORD_MARK)]

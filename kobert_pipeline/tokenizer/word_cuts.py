@@ -30,8 +30,8 @@ class WordCuts:
         self.cuts: dict[str, Counter[str]] = defaultdict(Counter)
 
     def add(self, text: str, spans: Sequence[tuple[int, int]], unknown: Sequence[bool]) -> None:
-        """Count the words of a text, of whose tokens `spans` are the places; `unknown` are those that the vocabulary
-        lacks."""
+        """Count the words of a text. `spans` are the places of its tokens in the text, `unknown` says of each token
+        whether it stands for something that the vocabulary lacks."""
         starts, ends = [start for start, _ in spans], [end for _, end in spans]
         for pattern in (WORD, NUMBER):
             for match in pattern.finditer(text):
