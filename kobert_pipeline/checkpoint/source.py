@@ -28,7 +28,7 @@ VOCABULARIES = (
     "morphemes.json", "tokenizer.json", "vocab.txt", "vocab.json", "spiece.model", "sentencepiece.bpe.model",
     "tokenizer.model",
 )  # fmt: skip
-"""The files that hold a tokenizer's tokens, one of which is needed: from settings alone `transformers` makes a
+"""The files that may hold a tokenizer's tokens. One of them is needed: from settings alone `transformers` makes a
 tokenizer that knows the special tokens and nothing else."""
 TOKENIZER_FILES = (
     *VOCABULARIES, "merges.txt", TOKENIZER_CONFIG, "special_tokens_map.json", "added_tokens.json",

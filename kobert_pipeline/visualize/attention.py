@@ -46,7 +46,7 @@ class Unit:
 
 @dataclass(frozen=True)
 class Attention:
-    """Attention `weights` (layers, heads, S, S) of S tokens; those of a row, a token that reads, add up to 1.
+    """Attention `weights` (layers, heads, S, S) of S tokens; the weights of a row, a token that reads, add up to 1.
 
     `units` has the rows and columns by each of `UNITS`. With `by_morpheme` False, the morphemes are the words of the
     tokenizer's own pre-tokenization.
@@ -61,7 +61,7 @@ class Attention:
 
     @classmethod
     def load(cls, folder: Path, texts: Sequence[str], tokenizer: str | None = None) -> "Attention":
-        """As `of`, of a checkpoint that is loaded as `kobert predict` does."""
+        """The attention of a checkpoint, loaded as `kobert predict` loads it, for a text or a pair."""
         loaded = load(folder, tokenizer)
         return cls.of(label_of(folder), loaded.model, loaded.tokenizer, texts)
 
@@ -69,9 +69,9 @@ class Attention:
     def of(
         cls, name: str, model: Any, tokenizer: Any, texts: Sequence[str], max_tokens: int | None = None
     ) -> "Attention":
-        """Of a text, or of two as a pair, in one forward pass. `name` is that of the model, for titles; longer texts
-        are truncated to `max_tokens`. Raises UserError for a text without tokens, or a model whose attention cannot be
-        read."""
+        """The attention of a model in one forward pass over a text, or over two as a pair. `name` is the model's, for
+        titles; longer texts are truncated to `max_tokens`. Raises UserError for a text without tokens, or a model whose
+        attention cannot be read."""
         tokens = Tokens.of(tokenizer, texts, min(tokenizer.model_max_length, max_tokens or MAX_TOKENS))
         if not tokens.tokens:
             raise UserError("the text has no tokens; give one with at least a word")

@@ -12,7 +12,7 @@ from kobert_pipeline.visualize import figures
 LOG = "logs/log.jsonl"
 NOT_METRICS = {"step", "seconds", "minutes_left"}
 PANEL = (5.0, 3.2)
-"""Inches."""
+"""Width and height of a panel in inches."""
 
 
 @dataclass(frozen=True)

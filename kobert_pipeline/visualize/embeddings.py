@@ -25,7 +25,7 @@ PERPLEXITY = 30
 NEIGHBOURS = 5
 """Nearest points in the picture that trustworthiness looks at."""
 NO_VARIANCE = 1e-12
-"""Squared distance below which vectors differ by rounding only, as those of [CLS] in the embeddings."""
+"""Squared distance below which vectors differ by rounding only, as the vectors of [CLS] do in the embeddings."""
 VECTORS, METADATA = "vectors.tsv", "metadata.tsv"
 FEWEST = 3
 """Texts below which a picture in two dimensions shows nothing."""
@@ -121,7 +121,7 @@ def tsne(vectors: np.ndarray, before: np.ndarray | None) -> tuple[np.ndarray, fl
     from sklearn.manifold import TSNE, trustworthiness
 
     count = len(vectors)
-    # exaggeration at first finds clusters, but would scatter those of the layer before
+    # exaggeration at first finds clusters, but would scatter the clusters of the layer before
     start, exaggeration = ("pca", 12) if before is None else (before, 1)
     perplexity = min(PERPLEXITY, (count - 1) / 3)
     estimator = TSNE(2, perplexity=perplexity, init=start, early_exaggeration=exaggeration, random_state=0)
@@ -136,7 +136,7 @@ def spread(points: np.ndarray) -> np.ndarray:
 
 
 def aligned(points: np.ndarray, reference: np.ndarray) -> np.ndarray:
-    """Points (n, 2), rotated or mirrored so that the squared distances to those of `reference` are least."""
+    """Points (n, 2), rotated or mirrored so that the squared distances to the points `reference` (n, 2) are least."""
     left, _, right = np.linalg.svd(points.T @ reference)
     return points @ left @ right
 

@@ -8,8 +8,7 @@ from kobert_pipeline.visualize.embeddings import LabelledTexts, Projection
 from kobert_pipeline.visualize.page import page
 
 COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#a6761d", "#8c6bb1")
-"""Colours that the colour-blind tell apart, most of them those of Okabe and Ito (2008); labels beyond them share
-`OTHER`."""
+"""Colours that the colour-blind tell apart, most of them by Okabe and Ito (2008); labels beyond them share `OTHER`."""
 OTHER = "#888888"
 
 BODY = """<h1>Sentence vectors of {name}</h1>
