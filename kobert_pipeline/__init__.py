@@ -35,7 +35,7 @@ def run(
 
     Args:
         recipe: the path of a YAML file, or the name of a shipped recipe.
-        settings: values that override those of the recipe, `{"pretrain.total_tokens": 1_000_000}`.
+        settings: values that override the recipe's, `{"pretrain.total_tokens": 1_000_000}`.
         run_dir: the folder of the run; default: `runs/RECIPE`.
         until: the last stage to run.
         redo: stages, or parts of one (`finetune/nsmc`), whose results are deleted and run again.

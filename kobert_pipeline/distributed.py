@@ -140,7 +140,7 @@ def channel() -> Channel:
 
 
 def destroy_process_group(exit_code: int = 0) -> None:
-    """Destroy torch's process group, if there is one and `exit_code` is not that of a bug."""
+    """Destroy torch's process group, if there is one, unless `exit_code` is a bug's."""
     import torch
 
     # Without this gloo's threads may abort the process as it exits. After a bug (1) a collective may be unfinished, and

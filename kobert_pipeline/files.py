@@ -86,7 +86,7 @@ def digest(value: Any) -> str:
 def write_json_with_digest(path: Path, value: dict[str, Any]) -> None:
     """Write a record with the digest of its content as the last key, so that any change of the file is noticed."""
     content = {key: item for key, item in value.items() if key != "digest"}
-    # through JSON first, so that the digest is that of what will be read: keys are text then, and tuples are lists
+    # through JSON first, so that the digest is of what will be read: keys are text then, and tuples are lists
     write_json(path, content | {"digest": digest(json.loads(json.dumps(content)))})
 
 
@@ -227,7 +227,7 @@ def matches_any(name: str, patterns: Iterable[str]) -> bool:
 
 
 def _matches(parts: list[str], pattern: list[str]) -> bool:
-    """Whether each part of a path matches that of the pattern; fnmatch alone would let a `*` match slashes."""
+    """Whether each part of a path matches the pattern's; fnmatch alone would let a `*` match slashes."""
     if pattern[-1] == "**" and len(parts) >= len(pattern):
         parts, pattern = parts[: len(pattern) - 1], pattern[:-1]
     return len(parts) == len(pattern) and all(map(fnmatchcase, parts, pattern))

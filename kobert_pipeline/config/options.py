@@ -79,7 +79,8 @@ class Options(BaseModel):
 
     @classmethod
     def _with_default_name(cls, key: str, value: Any) -> Any:
-        """The value of an option. A plug-in's options without its name are those of the default one, if it has them."""
+        """The value of an option. Options of a plug-in without its name belong to the default plug-in, if it has
+        them."""
         default = cls.model_fields[key].default
         if isinstance(default, Plugin) and isinstance(value, Mapping) and "name" not in value:
             return {"name": default.name, **value} if set(value) <= set(type(default).model_fields) else value

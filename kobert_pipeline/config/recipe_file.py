@@ -20,8 +20,8 @@ INTEGER_LIMIT = 2**63
 
 
 class Loader(yaml.SafeLoader):
-    """YAML 1.1 for recipes: reads `1e-4` as a number, which PyYAML reads as text, and refuses a repeated key, of which
-    PyYAML would silently keep the last."""
+    """YAML 1.1 for recipes: reads `1e-4` as a number, which PyYAML reads as text, and refuses a repeated key, where
+    PyYAML would silently keep the last value."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         """A mapping. Raises ConstructorError for a repeated key."""
@@ -128,7 +128,7 @@ def parse(text: str) -> Any:
         value = yaml.load(text, Loader)
     except RecursionError:
         raise yaml.YAMLError("its lists or mappings are nested too deep") from None
-    # PyYAML's constructors let Python's own errors through, such as those of !!int abc and 2020-13-45
+    # PyYAML's constructors let Python's own errors through, such as the errors about !!int abc and 2020-13-45
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
         raise yaml.YAMLError(
             f"a value in it is not of the type that it names or looks like ({error}); put text in quotes"

@@ -26,7 +26,7 @@ Report = Callable[[str, int, int | None], None]
 """Called with a file's name, the bytes that are here, and the bytes of the file where they are known."""
 
 HEADERS = {"User-Agent": f"kobert-pipeline/{__version__}", "Accept-Encoding": "identity"}
-"""Without compression, so that a part of the answer is a part of the file."""
+"""Headers of every request; without compression, so that a part of the answer is a part of the file."""
 TIMEOUT = (15, 60)
 """Seconds to wait for a connection, and for the next bytes."""
 PAUSES = (1, 2, 4)

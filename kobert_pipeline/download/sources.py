@@ -22,7 +22,7 @@ class SourceFile(Options):
     """A file to download."""
 
     size: int | None = None
-    """Bytes."""
+    """Size of the file in bytes."""
     sha256: str | None = None
     """SHA-256 of the file."""
     git_sha1: str | None = None
@@ -42,13 +42,13 @@ class Source(Options):
     """A data set."""
 
     title: str
-    """What it is, in one line."""
+    """What the data set is, in one line."""
     license: str
     """Licence, as its owner states it."""
     homepage: str
-    """Where the owner states it."""
+    """Where the owner states the licence."""
     dataset_id: str | None = None
-    """Its name on the Hugging Face Hub, for the metadata of model cards."""
+    """Name of the data set on the Hugging Face Hub, for the metadata of model cards."""
     attribution: str | None = None
     """Whom a model card names as the authors, and where the texts are."""
     folder: str
@@ -60,8 +60,8 @@ class Source(Options):
     files: dict[str, SourceFile]
     """The files by their names on the server."""
     excerpts: dict[str, str] = {}
-    """Files below the data folder that are parts of this data set, such as those of the clone's `corpora/`: what each
-    holds, for model cards."""
+    """Files below the data folder that are parts of this data set, such as the files in the clone's `corpora/`: what
+    each holds, for model cards."""
 
     @model_validator(mode="after")
     def _somewhere(self) -> "Source":
@@ -76,7 +76,7 @@ class Source(Options):
 
     @property
     def name(self) -> str:
-        """Its name in tables: the title up to its first comma."""
+        """The name of the data set in tables: the title up to its first comma."""
         return self.title.partition(",")[0]
 
     def paths(self) -> list[str]:
