@@ -7,7 +7,7 @@ import numpy as np
 from kobert_pipeline.features.predicted import Predicted
 
 EDGES = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0)
-"""Of the intervals of probability that have a row each."""
+"""Bounds of the intervals of probability that have a row each."""
 
 
 def calibration(predicted: Predicted) -> dict[str, list[dict[str, Any]]]:

@@ -17,7 +17,8 @@ class EditedText:
 
     @classmethod
     def of(cls, parts: Iterable[tuple[str, str]]) -> "EditedText":
-        """From a pair per original character: what it became, and what is inserted after it."""
+        """Make an edited text from a pair for each original character: what it became, and what is inserted after
+        it."""
         text, starts, ends = [], [], []
         length = 0
         for replacement, inserted in parts:

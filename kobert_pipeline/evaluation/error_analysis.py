@@ -25,8 +25,8 @@ CATEGORIES = {
     "overlapping": "shares characters with the answer, but differs by more",
     "elsewhere": "another place in the text",
 }
-"""In the order of the checks. Of the first four, all but `no_answer_there` are out of reach of a better model with the
-same options."""
+"""The kinds of errors by name, in the order in which they are checked for. Of the first four, all but `no_answer_there`
+are out of reach of a better model with the same options."""
 MAX_DIFFERENCE = 5
 """Characters that a span in the right place may differ by, both ends together, without white space and punctuation."""
 MOST_COMMON, SAMPLES = 20, 3

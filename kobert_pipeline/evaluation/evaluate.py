@@ -27,7 +27,7 @@ Report = Callable[[str], None]
 
 
 class Predictor(Protocol):
-    """What is evaluated: a checkpoint with its task, of which nothing else is needed."""
+    """What is evaluated: a checkpoint with its task. An evaluation needs nothing else of it."""
 
     @property
     def task(self) -> Task:
@@ -148,7 +148,7 @@ def under_noise(
     limit: int | None,
     report: Report,
 ) -> dict[str, Any]:
-    """The scores under each noise, and those of the same examples without it."""
+    """The scores under each noise, and the scores of the same examples without noise."""
     # the same examples for every noise, so that rows are compared with one clean score
     indices = sampled(clean.features.examples, limit)
     rows = []

@@ -81,4 +81,4 @@ def _neighbours() -> dict[str, str]:
 
 
 NEIGHBOURS = _neighbours()
-"""{key: keys that touch it}: those next to it, and those of the adjacent rows at most one key away."""
+"""{key: keys that touch it}: its neighbours in the row, and the keys of adjacent rows that are at most one key away."""

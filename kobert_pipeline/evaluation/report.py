@@ -67,7 +67,7 @@ def calibration_table(rows: list[dict[str, Any]]) -> str:
 
 
 def headline(results: dict[str, Any]) -> str:
-    """The scores as a list; those of a model with priors begin with what the network has learned."""
+    """The scores as a list, for a model with priors first the scores of the network alone."""
     scores = score_list(results["clean"]["scores"])
     if "prior_ablation" not in results:
         return scores
@@ -75,7 +75,8 @@ def headline(results: dict[str, Any]) -> str:
 
 
 def sampling_error(clean: dict[str, Any]) -> str:
-    """How far a score of a sample may be from that of the whole file, for scores that are shares of the examples."""
+    """How far a score on a sample may be from the score on the whole file, for scores that are shares of the
+    examples."""
     if (known := standard_error(clean["scores"], clean["examples"])) is None:
         return ""
     name, error = known

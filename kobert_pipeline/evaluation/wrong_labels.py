@@ -1,4 +1,4 @@
-"""The texts whose predicted label is not that of the file: as rows of the results, and as a table to look through."""
+"""The texts whose predicted label is not the file's: as rows of the results, and as a table to look through."""
 
 import csv
 from pathlib import Path
