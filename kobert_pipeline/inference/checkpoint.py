@@ -46,7 +46,7 @@ class Checkpoint:
     model: Any
     tokenizer: Any
     chosen_task: dict[str, Any] | None = None
-    """The options of its task; None: those that the checkpoint names, or a task for its head."""
+    """The options of the task; None: the options that the checkpoint names, or a task for its head."""
     label_names: Mapping[str, int | str] | None = None
     """{name: the number of an output, or its name in the config}; None: the names in the config."""
 
@@ -62,8 +62,8 @@ class Checkpoint:
         settings: list[str] | None = None,
         labels: Mapping[str, int | str] | None = None,
     ) -> "Checkpoint":
-        """The same with the task `name` (default: the one that the checkpoint names), with `settings` (KEY=VALUE) in
-        place of its options, and with other names for its `labels`. Raises UserError where neither names a task."""
+        """The checkpoint with the task `name` (default: the one that the checkpoint names), with `settings` (KEY=VALUE)
+        in place of its options, and with other names for its `labels`. Raises UserError where neither names a task."""
         task = deepcopy(self.named_task)
         if name is not None and task.get("name") != name:
             task = {"name": name}  # the options of one task mean nothing to another

@@ -29,7 +29,7 @@ from kobert_pipeline.training.weight_files import weight_files
 BATCH_TOKENS = 8192
 """Tokens per batch, with padding. The hidden states of all layers are in memory at once: 330 MB for BERT-base."""
 LAST = (-1,)
-"""The default layer."""
+"""The layers that are embedded by default: the last one alone."""
 CHUNK_TEXTS, CHUNK_TEXTS_OF_TOKENS = 1024, 128
 """Texts per part of a file, fewer where every token has a vector. Batches are sorted by length within a chunk."""
 
@@ -43,8 +43,8 @@ class Embedder:
         weights: the file of token weights, for the pooling `weighted`.
         long: what is done with texts of more than `max_length` tokens, one of `windows.LONG`.
 
-    `truncated` counts the texts so far that had more than `max_length` tokens; `files` are those of the checkpoint,
-    where `load` has read them. Raises UserError for arguments that do not fit the model or each other.
+    `truncated` counts the texts so far that had more than `max_length` tokens; `files` are the checkpoint's, where
+    `load` has read them. Raises UserError for arguments that do not fit the model or each other.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class Embedder:
         return self.embed_counted(texts)[0]
 
     def embed_counted(self, texts: Sequence[str]) -> tuple[np.ndarray, list[int]]:
-        """The vectors of texts, and how many tokens were read of each; those that windows share are read twice."""
+        """The vectors of texts, and how many tokens were read of each; tokens that windows share are read twice."""
         if not self.windows:
             ids = self.token_ids(texts)
             return self.embed_ids(ids), [len(row) for row in ids]

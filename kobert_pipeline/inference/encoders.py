@@ -15,7 +15,7 @@ from kobert_pipeline.finetune.ngrams import NgramModel
 from kobert_pipeline.finetune.onnx_model import OnnxModel, pool
 
 POOLINGS = ("cls", "mean", "max", "first-last", "weighted")
-"""How the vectors of tokens become that of a text."""
+"""How token vectors become a text vector."""
 
 
 class OnnxEncoder:
@@ -40,7 +40,7 @@ class OnnxEncoder:
     def vectors(
         self, features: Features, rows: np.ndarray, pooling: str, layers: tuple[int, ...], weights: np.ndarray | None
     ) -> np.ndarray:
-        """The pooled states of `rows`; `weights` (n, S) are those of their tokens, None for equal ones."""
+        """The pooled states of `rows`; `weights` (n, S): the weight of each token, None where all are equal."""
         arrays = padded_arrays(features, rows, pad_id=self.model.pad_id)
         return pool(pooling, self.model.states(arrays), arrays["attention_mask"] if weights is None else weights)
 
@@ -78,7 +78,7 @@ class TorchEncoder:
     def vectors(
         self, features: Features, rows: np.ndarray, pooling: str, layers: tuple[int, ...], weights: np.ndarray | None
     ) -> np.ndarray:
-        """The pooled states of `rows`; `weights` (n, S) are those of their tokens, None for equal ones."""
+        """The pooled states of `rows`; `weights` (n, S): the weight of each token, None where all are equal."""
         import torch
 
         from kobert_pipeline.finetune.pooling import POOLINGS

@@ -48,7 +48,7 @@ def fill_masks(model: Any, tokenizer: Any, texts: list[str], top_ks: Sequence[in
 
 
 def mask_logits(model: Any, ids: list[list[int]], mask_id: int) -> Iterator[tuple[int, np.ndarray]]:
-    """For each text its index and the logits of its masks, (masks, V) float32; the shortest texts first."""
+    """The index of each text and the logits of its masks, (masks, V) float32; the shortest texts first."""
     features = features_of_ids(ids)
     if isinstance(model, OnnxModel):
         logits_of, max_padding = _by_onnx, MAX_PADDING_CPU

@@ -57,7 +57,7 @@ def choose_backend(name: str, tokenizer: str | Path | None = None, backend: str 
         return backend
     if folder is None or not (folder / ONNX).is_file() or DRIVER.exists():
         return TORCH
-    # a published tokenizer has its tokens saved; that of a run gets what the model's fine-tuning added
+    # a published tokenizer has its tokens saved; a run's gets the tokens that the model's fine-tuning added
     if tokenizer is not None and not is_published_tokenizer(folder, tokenizer):
         return TORCH
     return BY_ONNX if importlib.util.find_spec("onnxruntime") else TORCH
@@ -82,7 +82,7 @@ def load(name: str | Path, tokenizer: str | Path | None = None, backend: str = T
         loaded = load_tokenizer(tokenizer_folder, with_transformers=False)
         is_linear = backend == BY_NGRAMS
         model = load_ngrams(folder, tokenizer_folder, published) if is_linear else load_onnx(folder, backend)
-    if not published:  # that of a run lacks what fine-tuning added
+    if not published:  # a run's lacks what fine-tuning added
         add_tokens(loaded, added_tokens(model.config.to_dict()))
     tokens = model.config.vocab_size
     # embeddings of other packages' checkpoints may have spare rows
@@ -108,7 +108,7 @@ def _locate(name: str, tokenizer: str | Path | None, backend: str) -> tuple[Path
 
 
 def refuse_unknown_tokenizer(folder: Path, tokenizer: Path) -> None:
-    """Raise UserError where there is no folder `tokenizer`, naming those of the checkpoint."""
+    """Raise UserError where there is no folder `tokenizer`, naming the checkpoint's tokenizers."""
     if not tokenizer.is_dir():
         names = ", ".join(sorted(path.parent.name for path in folder.glob(f"*/{TOKENIZER_CONFIG}")))
         raise UserError(
@@ -175,12 +175,12 @@ def load_tokenizer(folder: Path, with_transformers: bool = True) -> Any:
 
 def refuse_incomplete(folder: Path, required: tuple[str, ...] = MODEL_FILES, with_tokenizer: bool = True) -> None:
     """Raise UserError unless `folder` has the required files (weights also in parts, or pickled), `with_tokenizer` also
-    those of a tokenizer, and, where it has a manifest, they are unchanged."""
+    a tokenizer's, and, where it has a manifest, they are unchanged."""
     missing = [name for name in required if name != WEIGHTS and not (folder / name).is_file()]
     missing += [lack_of_weights(folder)] if WEIGHTS in required and not weight_files(folder) else []
     lacking = lacks_of_tokenizer(folder) if with_tokenizer else []
     if missing or lacking:
-        # a folder that lacks nothing else is that of a run's model
+        # a folder that lacks nothing else is a run's model folder
         other = "" if missing else ", or give `kobert predict`, embed or similar its tokenizer with --tokenizer FOLDER"
         raise UserError(
             f"{folder} is not a published checkpoint: {', '.join(missing + lacking)} missing; `kobert publish` makes "

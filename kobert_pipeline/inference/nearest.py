@@ -33,8 +33,8 @@ def nearest(
     vectors: np.ndarray, queries: np.ndarray, count: int, searched: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """The numbers and the cosines of the `count` vectors (N, d) that are most similar to each query (Q, d), best first:
-    (Q, count) each, among those that are to be `searched` (N,). Of equal cosines the first vector wins; a vector of
-    zeros has the cosine 0 with all others. Raises UserError for vectors that are not finite."""
+    (Q, count) each, among the vectors that are to be `searched` (N,). Of equal cosines the first vector wins; a vector
+    of zeros has the cosine 0 with all others. Raises UserError for vectors that are not finite."""
     if not np.isfinite(queries).all():
         raise UserError("the vector of a query is not finite; the model's weights may be damaged")
     count = min(count, int(searched.sum()))
@@ -56,7 +56,7 @@ def nearest(
         best = np.stack([_largest(row, count) for row in scores])
         numbers = np.concatenate([numbers, best + start], 1)
         cosines = np.concatenate([cosines, np.take_along_axis(scores, best, 1)], 1)
-        # those of earlier blocks come first, so a stable sort keeps them first among equals
+        # vectors of earlier blocks come first, so a stable sort keeps them first among equals
         selected = np.argsort(-cosines, axis=1, kind="stable")[:, :count]
         numbers, cosines = np.take_along_axis(numbers, selected, 1), np.take_along_axis(cosines, selected, 1)
     return numbers, cosines
@@ -72,6 +72,6 @@ def _largest(row: np.ndarray, count: int) -> np.ndarray:
 
 
 def normalized(vectors: np.ndarray) -> np.ndarray:
-    """The vectors with length 1, (n, d); those of zeros stay."""
+    """The vectors with length 1, (n, d); vectors of zeros stay."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     return np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)

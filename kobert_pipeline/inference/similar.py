@@ -41,7 +41,7 @@ class TextEmbedder(Protocol):
 
 
 class EmbeddedTexts:
-    """Vectors of texts, all of which are embedded together and each only once."""
+    """Vectors of texts, which are embedded all together and each only once."""
 
     def __init__(self, embedder: TextEmbedder, texts: Sequence[str]) -> None:
         self.numbers = {text: index for index, text in enumerate(dict.fromkeys(texts))}
@@ -69,7 +69,7 @@ def contexts(path: Path) -> tuple[list[str], list[str], list[int]]:
 def embedders(
     folder: Path, tokenizer: str | None, layers: Sequence[int], weights: Path | None
 ) -> Callable[[str | None], Embedder]:
-    """Pooling (None: that of training) -> the embedder of a checkpoint, which is loaded once, and only when an embedder
+    """Pooling (None: the training's) -> the embedder of a checkpoint, which is loaded once, and only when an embedder
     is asked for: BM25 needs none. `layers` and `weights` are for the poolings that take them."""
     load_once = lru_cache(lambda: load(folder, tokenizer))
 
@@ -178,8 +178,8 @@ def top_of_stored(
     count: int,
 ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """{pooling: as `top` of the texts with these `numbers`}, by the cosines of the vectors of all `texts` that are in a
-    file already. `by` may name the pooling. Raises UserError where their number is another, their width is not that of
-    the embedder's, or they are of other texts."""
+    file already. `by` may name the pooling. Raises UserError where the file does not have a vector for each text, its
+    vectors have another width than the embedder's, or they belong to other texts."""
     vectors, embedder = open_vectors(path, len(texts)), embedder_of(by[0] if by else None)
     asked = embedder.embed(queries)
     if asked.shape[1] != vectors.shape[1]:

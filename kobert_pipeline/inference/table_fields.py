@@ -1,4 +1,4 @@
-"""Predict for the texts in the columns of a table, which are named like those of training files."""
+"""Predict for the texts in the columns of a table; the columns are named as in training files."""
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
@@ -58,9 +58,9 @@ def table_examples(
     inputs: tuple[str, ...] | None = None,
 ) -> Iterator[tuple[dict[str, Any], Example]]:
     """The rows of a table, or the questions of a file in SQuAD form, as examples of the task (None: to fill masks)
-    without answers, each after its `row_names`. `columns` are those of the `inputs` (None: the task's) in their order,
-    but for what is given for all rows; others are recognized as in training. Raises UserError for a table without rows,
-    or without such a column, and for cells that are not text."""
+    without answers, each after its `row_names`. `columns` are the columns of the `inputs` (None: the task's) in their
+    order, but for what is given for all rows; others are recognized as in training. Raises UserError for a table
+    without rows, or without such a column, and for cells that are not text."""
     inputs = inputs or (task.inputs if task else ("text",))
     if "choices" in inputs:
         raise UserError(f"{folder} chooses between candidates; give each text with its candidates, separated by tabs")
@@ -81,7 +81,7 @@ def table_examples(
             texts = for_all | {name: read(nullable_text(row, column), row) for name, column in column_of.items()}
             if task is None:
                 return row_names(row, ids), texts
-            # a classifier that names no task may label pairs, of which the task says nothing
+            # a classifier that names no task may label pairs, and its task knows no second text
             others = {name: texts[name] for name in inputs if name not in task.inputs}
             return row_names(row, ids), task.unlabelled([texts[name] for name in task.inputs]) | others
 
@@ -91,13 +91,13 @@ def table_examples(
 
 
 def input_field(task: Task | None, name: str) -> RowField:
-    """An input with the names that its column may have: that of the training files first, then known ones."""
+    """An input with the names that its column may have: the name in the training files first, then known names."""
     option, known = getattr(task, name, None), getattr(task, "known", {})
     return RowField(name, known=[*([option] if option else []), *known.get(name, KNOWN.get(name, ()))])
 
 
 def id_column(first: Row, trained: str | None = None) -> str | None:
-    """The column of ids: that of the training files, or one with a name of published data sets; None where there is
+    """The column of ids: the training files', or one with a name of published data sets; None where there is
     neither."""
     names = ([trained] if trained else []) + list(IDS)
     return find_columns(first, [RowField("id", known=names, required=False)], "").get("id")

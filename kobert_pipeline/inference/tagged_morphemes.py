@@ -47,7 +47,7 @@ class TaggingSegmenter:
             yield segmentation
 
     def segment_tagged(self, texts: Iterable[str]) -> Iterator[Segmentation]:
-        """The segmentations of `texts` in the style `tagged`; only those that are not known are analysed."""
+        """The segmentations of `texts` in the style `tagged`; only texts that are not known yet are analysed."""
         texts, known = list(texts), self.tagged
         new = self.tagging.segment([text for text in texts if text not in known])
         return (known[text] if text in known else next(new) for text in texts)

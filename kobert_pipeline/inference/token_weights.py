@@ -30,7 +30,7 @@ class TokenWeights(BaseModel, frozen=True):
     tokens: PositiveInt
     """Tokens of all texts."""
     document_frequency: list[NonNegativeInt]
-    """For each id the number of texts that contain it, V numbers."""
+    """The number of texts that contain each id, V numbers."""
 
     @classmethod
     def learn(cls, texts: Iterable[Sequence[int]], tokenizer: Any) -> Self:

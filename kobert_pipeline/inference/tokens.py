@@ -6,7 +6,7 @@ from kobert_pipeline.morphemes.normalization import replace_surrogates
 
 
 def token_rows(tokenizer: Any, texts: list[str]) -> list[dict[str, Any]]:
-    """For each text its `tokens`, their `input_ids`, and their places in its characters (`offset_mapping`), special
+    """The `tokens` of each text, their `input_ids`, and their places in its characters (`offset_mapping`), special
     tokens included. Nothing is truncated."""
     encoded = tokenizer([replace_surrogates(text) for text in texts], return_offsets_mapping=True, verbose=False)
     return [

@@ -34,7 +34,7 @@ from kobert_pipeline.progress import report
 Columns = dict[str, Any]
 """Lists of one length by name, and `embedding`, the array (n, d) float32 of their vectors."""
 Embed = Callable[[list[str], int], tuple[Columns, dict[str, int]]]
-"""From texts, the first of which has this number, to their columns, and whatever is counted."""
+"""A function of some texts and the number of the first one; it gives their columns, and whatever is counted."""
 RECORD, LOCK = "started.json", ".lock"
 
 
@@ -124,7 +124,7 @@ def write_vectors(
 
     Args:
         record: all that the vectors depend on besides the texts; a command that resumes must have the same.
-        chunks: the texts, at least one; those of a chunk become a part.
+        chunks: the texts, at least one; a chunk's texts become a part.
         total: the number of texts, for the progress; None where nobody knows.
 
     Raises UserError where `out` exists, or where parts are of another record or of other texts.
@@ -174,7 +174,7 @@ def _part_counts(path: Path, texts: list[str], first: int, embed: Embed) -> dict
 
 
 def _check_record(folder: Path, record: dict[str, Any]) -> None:
-    """Write the record, or compare it with that of the run that is resumed."""
+    """Write the record, or compare it with the record of the run that is resumed."""
     if not (folder / RECORD).is_file():
         write_json_with_digest(folder / RECORD, record)
         return
