@@ -36,8 +36,8 @@ class MetricsResponse(Response):
 
 
 def create_app(service: Service, api_key: bytes | None = None, load_first: bool = False) -> FastAPI:
-    """The application; its lifespan is that of the service's models. With `load_first` no connection is accepted before
-    they are loaded."""
+    """The application. It starts and closes the service, and with it the models. With `load_first` no connection is
+    accepted before they are loaded."""
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -212,7 +212,8 @@ async def computed(
     """The results of inputs that have these texts, or token ids, each truncated to `max_length` tokens."""
     service = service_of(request)
     service.limits.refuse_too_much(texts)
-    # characters stand for tokens, of which a text nearly always has fewer: the exact number is known after the analysis
+    # characters stand for tokens, since a text nearly always has fewer tokens: the exact number is known after the
+    # analysis
     tokens = [min(len(text), max_length or len(text)) for text in texts]
     return await service.results(request, compute, inputs, tokens)
 
@@ -237,7 +238,7 @@ def embeddings_response(name: str, vectors: list[tuple[Any, int]], encoding_form
 
 
 async def refused(request: Request, error: Any) -> Response:
-    """Every HTTP error, also those of the framework (no such path, no such method)."""
+    """Answer every HTTP error, also the framework's own (no such path, no such method)."""
     return error_response(error)
 
 

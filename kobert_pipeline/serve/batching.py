@@ -90,7 +90,7 @@ class Batcher:
                 self.on_batch(len(batch), sum(item.tokens for item in batch), perf_counter() - started)
 
     def close(self) -> None:
-        """Accept no more inputs; those that wait get the exception Closed. A batch that is being computed is
+        """Accept no more inputs; waiting inputs get the exception Closed. A batch that is being computed is
         finished."""
         with self._changed:
             self.closed = True

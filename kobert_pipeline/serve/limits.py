@@ -87,7 +87,7 @@ class Gate:
         self.requests = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
+        """Pass a request on to the application, or answer with an error where it breaks a limit."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return

@@ -73,5 +73,5 @@ def forget_dead_processes(folder: Path) -> None:
         try:
             # signal 0 only asks whether there is such a process
             os.kill(pid, 0)
-        except (ProcessLookupError, PermissionError):  # the latter: its number now is that of another user's process
+        except (ProcessLookupError, PermissionError):  # the latter: another user's process has its number now
             mark_process_dead(pid, str(folder))

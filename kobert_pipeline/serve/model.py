@@ -32,9 +32,9 @@ class Ranking(NamedTuple):
 class ServedModel:
     """A loaded checkpoint under the name that requests use.
 
-    `endpoints` are the paths that it answers, `torch_only` those that it would answer with the backend `torch`, `long`
-    is what is done with long texts. The methods take the inputs of a batch and return a result for each; they are
-    called by the one thread that owns the model. Raises UserError for a checkpoint that does not load.
+    `endpoints` are the paths that it answers, `torch_only` the paths that it would answer with the backend `torch`,
+    `long` is what is done with long texts. The methods take the inputs of a batch and return a result for each; they
+    are called by the one thread that owns the model. Raises UserError for a checkpoint that does not load.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class ServedModel:
         of_head, of_states = self._of_task(), ["/v1/embeddings", "/v1/similar"]
         if self.backend == TORCH:
             return [*of_head, *of_states, "/v1/tokenize", "/v1/attention"], []
-        # the file may have other outputs than those that we export
+        # the file may have other outputs than our own exports
         available = [*(of_head if self.model.head_outputs else []), *(of_states if self.model.gives_states else [])]
         if not available:
             raise UserError(f"{folder / BACKENDS[self.backend]} has no output that a path needs; publish it again")
@@ -163,7 +163,7 @@ class ServedModel:
         self, embedders: dict[str, EmbeddedTexts], query: str, texts: list[str], by: str | None, top_k: int
     ) -> list[dict[str, Any]]:
         trained = self.embedder.pooling
-        # a hybrid, and a pooling that is not named, have that of the training
+        # a hybrid, and a request that names no pooling, use the training's pooling
         (scores,) = rankers(
             Texts(texts), [by or trained], lambda name: embedders[name or trained], trained, 0.5
         ).values()

@@ -10,7 +10,7 @@ import yaml
 MAX_TOKENS = 128
 """Longer texts are truncated: their lines could not be told apart."""
 MAX_SCORES = 10
-"""Scores shown."""
+"""How many scores of a model card are shown."""
 CARD = "README.md"
 
 
@@ -24,7 +24,7 @@ def card_scores(folder: Path) -> list[dict[str, Any]]:
             {
                 "dataset": str(result["dataset"]["name"])[:80],
                 "metric": str(metric.get("name") or metric["type"])[:80],
-                # of several trainings, that which is served
+                # of several trainings, the one whose weights are served
                 "value": float((metric.get("args") or {}).get("these_weights", metric["value"])),
             }
             # only so many: aliases can make a short file endless

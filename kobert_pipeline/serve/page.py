@@ -26,9 +26,9 @@ class AttentionBody(schema.Body):
 
     input: Annotated[schema.Text | schema.Pair, schema.expected('a text or a pair {"text": ..., "text_pair": ...}')]
     layer: int = -1
-    """From 1; -1 for the last."""
+    """Number of the layer, from 1; -1 for the last."""
     head: int | None = Field(None, ge=1)
-    """From 1; none for the mean of all."""
+    """Number of the attention head, from 1; none for the mean of all."""
 
 
 class Attention(BaseModel):
@@ -67,7 +67,7 @@ class Model(BaseModel):
 
 
 class Models(BaseModel):
-    """All models."""
+    """All served models."""
 
     object: str
     data: list[Model]

@@ -117,13 +117,13 @@ class TextsBody(Body):
 
 
 class ClassifyBody(Body):
-    """Texts, pairs of texts, or token ids: those of `/v1/tokenize`, special tokens included."""
+    """Texts, pairs of texts, or token ids as `/v1/tokenize` gives them, special tokens included."""
 
     input: ToLabel
 
 
 class AnswerBody(Body):
-    """A question, and the texts of which each is searched for the answer."""
+    """A question, and the texts; each of them is searched for the answer."""
 
     question: Text
     context: Texts
@@ -137,7 +137,7 @@ class FillBody(TextsBody):
 
 
 class EmbeddingsBody(Body):
-    """OpenAI's request. Token ids are those of `/v1/tokenize`, special tokens included."""
+    """OpenAI's request. Token ids are as `/v1/tokenize` gives them, special tokens included."""
 
     input: TextsOrIds
     encoding_format: Literal["float", "base64"] = "float"
@@ -182,7 +182,7 @@ class Answer(BaseModel):
 
 
 class Filled(BaseModel):
-    """For each [MASK] its likeliest tokens with their probabilities."""
+    """The likeliest tokens for each [MASK] of a text, with their probabilities."""
 
     text: str
     masks: list[dict[str, float]]
@@ -246,7 +246,7 @@ class Results(BaseModel, Generic[Row]):
 
 
 class Embeddings(Results[Embedding]):
-    """OpenAI's answer."""
+    """The vectors in the form of OpenAI's answer."""
 
     usage: Usage
 

@@ -104,8 +104,8 @@ def ready_line(service: Service) -> str:
 
 
 def keep_what_is_loaded() -> None:
-    """Exempt all objects of now from garbage collection. Looking through those of torch and of a model again and again
-    takes a quarter of a second each time, in which no request is answered."""
+    """Exempt all objects of now from garbage collection. Looking through the objects of torch and of a model again and
+    again takes a quarter of a second each time, in which no request is answered."""
     # first, because garbage that is frozen is never freed
     gc.collect()
     gc.freeze()

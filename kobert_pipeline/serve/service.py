@@ -117,7 +117,7 @@ class Service:
     async def results(
         self, request: Request, compute: Compute, inputs: Sequence[Any], tokens: Sequence[int]
     ) -> list[Any]:
-        """The results of `compute`, which may join the inputs with those of other requests. Raises HTTPException where
+        """The results of `compute`, which may join the inputs with other requests' inputs. Raises HTTPException where
         the queue is full, an input cannot be computed, or nobody waits for the answer any more."""
         try:
             return await self._unless_gone(request, self.batcher.submit(compute, inputs, tokens))
