@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from kobert_pipeline.publish.costs import Cost, EmissionsOptions
 
 NO_NETWORK = "no network"
-"""In place of initial weights: what a classifier over n-grams starts from."""
+"""What stands in place of the initial weights of a classifier over n-grams, which has none."""
 Scores = dict[str, list[float]]
 """{metric: [value per seed]}"""
 
@@ -29,7 +29,7 @@ class Results:
     seed_scores: dict[str, float] = field(default_factory=dict)
     """The scores of that seed alone."""
     class_report: dict[str, Any] = field(default_factory=dict)
-    """Its scores by class and its confusion matrix; {} for tasks without classes."""
+    """That seed's scores by class and its confusion matrix; {} for tasks without classes."""
     from_scratch: bool = False
     """Whether the fine-tuning started from random weights."""
     made_for_dev: int = 0
@@ -42,15 +42,15 @@ class Results:
     """What the data set itself calls the part that was evaluated: a public dev set that is read as test set stays one.
     """
     dataset_id: str | None = None
-    """That data set on the Hub."""
+    """Name of the data set on the Hub."""
     examples: int = 0
     """The number of examples that the scores are of; 0 where it is not known."""
     ablation: dict[str, Scores] = field(default_factory=dict)
     """Scores of the network alone, with its priors, and of the priors alone; {} for a task without priors."""
     seed_ablation: dict[str, dict[str, float]] = field(default_factory=dict)
-    """Those of the published seed."""
+    """The scores of `ablation` for the published seed alone."""
     ablation_as_stored: bool = False
-    """Whether those were measured with the weights as they are stored, not as they were trained."""
+    """Whether the two ablations were measured with the weights as they are stored, not as they were trained."""
     baselines: dict[str, Scores] = field(default_factory=dict)
     """Scores of classifiers over n-grams on the same data, by fine-tuning, the best on dev first."""
 
@@ -107,7 +107,7 @@ class CardFacts:
     base: str | None = None
     """The checkpoint that it was made from."""
     base_model: str | None = None
-    """That checkpoint on the Hub, or the one that it names as its base."""
+    """Name of that checkpoint on the Hub, or of the model that the checkpoint's card names as its base."""
     results: Results | None = None
     plain: bool = False
     """Whether the folder has a tokenizer without an analyzer in `plain/`, besides its own."""
@@ -134,7 +134,7 @@ class CardFacts:
     """What storing the weights in bfloat16 costs; None if they are in float32."""
     permission: str | None = None
     evaluated: list[dict[str, str]] = field(default_factory=list)
-    """The dev and test files, and other data on which options were chosen, in rows as those of `sources`."""
+    """The dev and test files, and other data on which options were chosen, in rows like `sources`."""
     noise: dict[str, Any] = field(default_factory=dict)
     """Scores with missing spaces and typing errors on the set `of`, as `evaluation.evaluate.under_noise` gives them; {}
     where they were not measured."""

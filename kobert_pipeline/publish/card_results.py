@@ -53,7 +53,7 @@ def scores_by_start(results: Results) -> Iterator[tuple[str, Scores]]:
 
 
 def sampling_errors(results: Results) -> list[str]:
-    """How far a score may be from that of all texts of the kind, since the set is a sample of these."""
+    """How far a score may be from the score on all texts of the kind, since the set is only a sample of them."""
     # with priors, of the first row of the table
     scores = next(iter(results.ablation.values()), results.scores)
     means = {name: mean(values) for name, values in scores.items()}
@@ -104,7 +104,7 @@ def rules_text(facts: CardFacts) -> list[str]:
 
 
 def thresholds_text(facts: CardFacts) -> list[str]:
-    """From which probability on a text has a label, for models of several labels."""
+    """The sentence about the probability from which on a text has a label, for models of several labels."""
     thresholds = facts.inference_options.get("thresholds")
     if thresholds is None:
         return []

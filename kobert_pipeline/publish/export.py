@@ -32,7 +32,7 @@ TOKENIZER_CLASS = "PreTrainedTokenizerFast"
 """The class of `plain/` by the name that `transformers` 4, and so optimum, knows too; version 5 writes
 `TokenizersBackend`."""
 OTHER_MODES = ("mean_sqrt_len_tokens", "weightedmean_tokens", "lasttoken")
-"""Its other modes, which are not used here."""
+"""The other pooling modes of sentence-transformers, which are not used here."""
 
 
 def export(model: Path, tokenizer: Path, out: Path, dtype: str = "float32", plain_is_own: bool = False) -> None:

@@ -13,8 +13,8 @@ NOT_STATED = "not stated"
 """What the model card shows as the licence of a file without one."""
 
 CREATIVE_COMMONS = re.compile(r"(cc-by(?:-nc|-nd|-sa)*)(?:-(\d\.\d)(-kr)?)?")
-"""Its ids name their conditions: "nc" forbids commercial use, "nd" derivatives, "sa" requires the same licence of
-them."""
+"""Ids of Creative Commons licences. They name the conditions: "nc" forbids commercial use, "nd" derivatives, "sa"
+requires the same licence of derivatives."""
 OWN = {"own", "my-own"}
 """Whoever trained the model owns the texts, which does not mean that they are public."""
 ATTRIBUTION = {

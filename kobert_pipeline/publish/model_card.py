@@ -210,7 +210,7 @@ def bibtex(value: str) -> str:
 
 
 def licence_cell(names: str) -> str:
-    """A licence, or several that all apply, with links to the texts of those that have an address."""
+    """A licence, or several that all apply, each linked to its text where the text has an address."""
     addresses = {name: link(name) for name in split_names(names)}
     if not any(addresses.values()):
         return escaped(names)

@@ -44,7 +44,7 @@ def run(
 
 def export(model: Path, tokenizer: Path, out: Path) -> None:
     """Write the classifier and its tokenizer to `out`: the one that needs no analyzer where there is one, since its
-    tokens spell a text as those of the training do, but for unknown tokens."""
+    tokens spell a text as the training's tokens do, unknown tokens aside."""
     config = read_json(model / CONFIG)
     if (tokenizer / PLAIN).is_dir():
         export_plain(config, tokenizer / PLAIN, out)
@@ -57,8 +57,8 @@ def export(model: Path, tokenizer: Path, out: Path) -> None:
 
 
 def cost_on_dev(features: Path, tokenizer: Path, trained: WeightFile, published: WeightFile) -> RoundingCost:
-    """The predictions of the published folder for the texts of dev, beside those of the training for their tokens in
-    the folder `features`, which the other `tokenizer` made."""
+    """The predictions of the published folder for the texts of dev, beside the training's predictions for their tokens
+    in the folder `features`, which the other `tokenizer` made."""
     task, dev = Task.of_features(features), Features.load(features / "dev")
     folder, config = published.folder, read_json(published.folder / CONFIG)
     arrays = featurize_in_parts(task, dev.examples, load_tokenizer(folder), inference_length(config))

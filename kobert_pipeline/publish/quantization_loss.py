@@ -29,7 +29,7 @@ def cost_on_dev(features: Path, exact: WeightFile, rounded: WeightFile) -> Round
 def difference(ours: Predicted, theirs: Predicted) -> RoundingCost:
     """How far other predictions for the same examples are from ours."""
     differ = sum(a != b for a, b in zip(ours.predictions, theirs.predictions, strict=True))
-    # numbers, such as those of a regression, nearly all differ a little
+    # numbers, such as a regression's, nearly all differ a little
     are_numbers = any(isinstance(prediction, float) for prediction in ours.predictions)
     metric = ours.task.selection_metric(ours.scores)
     scores = tuple(round(predicted.scores[metric], 4) for predicted in (ours, theirs))

@@ -141,7 +141,7 @@ print(len(embed(TEXT)[0]))""",
 
 def span_example(options: dict[str, Any]) -> str:
     """The example of a model that answers questions about texts of one window, with the options of its task that it
-    must be used with, such as `max_answer_tokens`; those that are left out have their defaults."""
+    must be used with, such as `max_answer_tokens`; options that are left out have their defaults."""
     code = SPAN.replace("tril(29)", f"tril({options.get('max_answer_tokens', 30) - 1})")
     if options.get("question_token"):
         code = code.replace("tokenizer(question,", 'tokenizer(f"{question} {tokenizer.mask_token}",')

@@ -29,7 +29,7 @@ WRITES = (
 )  # fmt: skip
 """Patterns of every file that the stage may write to its folder."""
 FOREIGN_WRITES = (*WRITES, *TOKENIZER_FILES)
-"""Those of a model that was fine-tuned from a checkpoint with another tokenizer."""
+"""Patterns of the files for a model that was fine-tuned from a checkpoint with another tokenizer."""
 
 
 class PublishOptions(Options):

@@ -1,5 +1,5 @@
 """Load the published folder in a fresh Python process that cannot import this package, and compare its token ids and
-logits with those of this process."""
+logits with this process's."""
 
 import json
 import math
