@@ -66,7 +66,7 @@ def is_fit(example: dict[str, Any]) -> bool:
 
 def noise_on_dev(model: Path, tokenizer: Path, features: Path, file: str | None) -> dict[str, Any]:
     """What `evaluate.under_noise` gives for up to `MOST` dev examples of the `features`; {} for a task whose texts get
-    no noise, and where dev is too small. `file` is that of dev, None where it is a part of train. The analyzer must be
+    no noise, and where dev is too small. `file` is dev's, None where dev is a part of train. The analyzer must be
     installed."""
     from kobert_pipeline.evaluation.evaluate import sampled, under_noise
     from kobert_pipeline.inference.checkpoint import Checkpoint

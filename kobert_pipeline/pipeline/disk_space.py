@@ -98,7 +98,7 @@ def soft_labels_bytes(options: Distillation, max_length: int, corpus: float) -> 
 
 def weights_of(checkpoint: str) -> int:
     """The number of parameters of an existing checkpoint, from the size of its files; for one that is not fetched yet,
-    that of a BERT-base."""
+    a BERT-base's."""
     files = checkpoint_files(checkpoint)
     if not files:
         return BASE_PARAMETERS

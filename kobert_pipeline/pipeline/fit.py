@@ -27,11 +27,12 @@ if TYPE_CHECKING:
 FIT = "fit"
 """Entry of the records of a pretraining whose budget was fitted to a time."""
 WARM_UP, TIMED = 6, 30
-"""Steps of each phase before those that are timed, which compile and allocate, and how many are timed."""
+"""How many steps of each phase only compile and allocate, and how many steps are timed after them."""
 MEASURING_SHARE = 0.1
 """Share of the time in which fewer steps are timed, but at least `WARM_UP`, where `TIMED` ones would take longer."""
 EVALUATIONS = 12
-"""Of a training that evaluates every tenth of its steps: the one before the first step and at most eleven later."""
+"""Evaluations of a training that evaluates every tenth of its steps: one before the first step and at most eleven
+later."""
 USED_SHARE = 0.95
 """Share of the time that is filled; the rest is for checkpoints, the final files, and steps that take longer."""
 
@@ -99,7 +100,8 @@ class Speed:
     seconds_per_token: float
     tokens_per_step: float
     start_seconds: float
-    """From the start of the stage to its first step, with word vectors, and what the first steps took longer."""
+    """Seconds from the start of the stage to its first step, with word vectors, and what the first steps took
+    longer."""
     evaluation_seconds: float
 
     def tokens_in(self, seconds: float, evaluate_every: int | None) -> int:

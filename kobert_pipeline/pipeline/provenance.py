@@ -70,7 +70,7 @@ def publish_model(
 ) -> dict[str, Any]:
     """Run the stage publish for the checkpoint `key`: choose the seed with the best dev score, collect the facts for
     the model card and the training manifest, and write to `out`. Returns the stage's counts. `tuned` are the folders of
-    the fine-tuning's seeds, empty for a pretrained model; `controls` those of each control."""
+    the fine-tuning's seeds, empty for a pretrained model; `controls` has the folders of each control's seeds."""
     options, begin = recipe.publish[key], origin(recipe)
     tokenizer = run_dir / begin.tokenizer[1]
     is_linear = bool(tuned) and recipe.finetune[options.source].ngrams is not None
@@ -208,7 +208,7 @@ def training_history(recipe: Recipe, data_dir: Path, manifests: dict[str, Manife
     if "corpus" in stages:
         counts = stages["corpus"]["counts"]
         stages["corpus"]["counts"] = {key: value for key, value in counts.items() if key not in PRIVATE_COUNTS}
-    # a checkpoint without a corpus takes the place of these sections, of which a recipe has only defaults
+    # a checkpoint without a corpus takes the place of these sections, and a recipe has only their defaults
     unused = SECTIONS_FROM_TEXT if recipe.checkpoint and not recipe.continues else ()
     values = {key: value for key, value in recipe.without_data_dir().items() if key not in unused}
     history: dict[str, Any] = strip_local_paths({"recipe": values, "stages": stages}, data_dir)
@@ -278,8 +278,8 @@ def related_manifests(recipe: Recipe, run_dir: Path, source: str, features: str)
 
 
 def card_counts(manifests: dict[str, Manifest], config: dict[str, Any]) -> dict[str, str]:
-    """The numbers of the model card by label, from the manifests and the model's config; those of stages that were not
-    run are left out."""
+    """The numbers of the model card by label, from the manifests and the model's config; numbers of stages that were
+    not run are left out."""
     # GPT-2's config has names of its own
     layers = config.get("num_hidden_layers", config.get("n_layer"))
     width = config.get("hidden_size", config.get("n_embd"))

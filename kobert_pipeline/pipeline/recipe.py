@@ -350,7 +350,7 @@ class Recipe(Options):
         return values
 
     def continued_options(self) -> dict[str, Any]:
-        """The options of `pretrain`, without the architecture, where it is that of the checkpoint or the base."""
+        """The options of `pretrain`, without the architecture where the checkpoint or the base gives it."""
         options, is_given = self.pretrain.dump(), self.continues or self.pretrain.base is not None
         return {key: value for key, value in options.items() if not (is_given and key == "architecture")}
 

@@ -58,7 +58,7 @@ class Origin:
     upstream: tuple[str, ...]
     """The stages that every published model of the run depends on."""
     card_stages: tuple[str, ...]
-    """Those of them whose files and counts are in the published folder."""
+    """The upstream stages whose files and counts are in the published folder."""
 
 
 FROM_TEXT = Origin(

@@ -240,8 +240,8 @@ def recorded_options(options: finetune_stage.FinetuneOptions) -> dict[str, Any]:
     """The options of a fine-tuning that all of its jobs have in their records.
 
     These contain neither the list of seeds nor the lists of a grid, so that they may grow without making finished jobs
-    stale, nor whether there is a baseline beside it. Instead a record has the job's seed and a single setting: that of
-    the trial, or the chosen one, which `extra_inputs` adds.
+    stale, nor whether there is a baseline beside it. Instead a record has the job's seed and a single setting, the
+    trial's or the chosen one, which `extra_inputs` adds.
     """
     recorded = {key: value for key, value in options.dump().items() if key not in ("seeds", "baseline")}
     recorded["plan"] = {key: value for key, value in recorded["plan"].items() if key not in options.plan.varied}
@@ -280,7 +280,7 @@ def ngram_jobs(
 
 
 def postpone(folder: Path) -> dict[str, Any]:
-    """In place of a job that would read a test set that is not to be read yet."""
+    """Raise Postponed, in place of a job that would read a test set that is not to be read yet."""
     raise Postponed("the test set")
 
 
