@@ -39,8 +39,8 @@ RoundWeights = Callable[[Path, Path], None]
 
 
 def select(planned: list[Job], first: str | None, last: str | None) -> tuple[list[Job], list[Job]]:
-    """The jobs to bundle: those of the stages `first` to `last` or, without `first`, those that training reads, up to
-    the stage `last`. The second list has those of them that are not finished and so are left out.
+    """The jobs to bundle: all jobs of the stages `first` to `last` or, without `first`, all jobs up to the stage `last`
+    that training reads. The second list has the jobs that are left out because they are not finished.
 
     Raises UserError for a name that is not a stage's, and where nothing is finished.
     """
@@ -133,7 +133,7 @@ def _contents(
         logs = [name for name in files_below(job.folder) if name.startswith("logs/") and matches(name, job.writes)]
         paths = {name: job.folder / name for name in [*content["files"], *logs]}
         if rounded := _round(paths, work / folder, round_weights) if round_weights else {}:
-            # where weights were rounded twice, the first ones are those that scores were measured with
+            # where weights were rounded twice, the first ones are the weights that scores were measured with
             content[ROUNDED] = {name: content["files"][name] for name in rounded} | content.get(ROUNDED, {})
             content["files"] |= {name: _size_and_digest(path) for name, path in rounded.items()}
             write_json_with_digest(work / folder / FINISHED, content)
@@ -144,7 +144,7 @@ def _contents(
 
 
 def _round(paths: dict[str, Path], work: Path, round_weights: RoundWeights) -> dict[str, Path]:
-    """Write the weights among `paths` to the folder `work` in bfloat16; returns those that are smaller then."""
+    """Write the weights among `paths` to the folder `work` in bfloat16; returns the files that became smaller."""
     rounded = {}
     for name, path in paths.items():
         if path.name == WEIGHTS:
@@ -161,7 +161,7 @@ def _size_and_digest(path: Path) -> dict[str, Any]:
 
 class PartWriter:
     """A file, as far as `tarfile` needs one, whose content goes to the parts of a bundle. `parts` is {name: size and
-    SHA-256} of those that are complete, which all of them are after `close`."""
+    SHA-256} of the complete parts; after `close` all parts are complete."""
 
     def __init__(self, folder: Path, part_bytes: int) -> None:
         self.folder, self.part_bytes = folder, part_bytes

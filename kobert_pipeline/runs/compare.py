@@ -15,9 +15,9 @@ from kobert_pipeline.runs.seeds import SOFT_LABELS, current_seeds, features_fold
 from kobert_pipeline.runs.stage_folder import FINISHED
 
 Table = tuple[list[str], list[list[str]]]
-"""Header and rows."""
+"""Header and rows of a table."""
 VOCABULARIES = ("morphemes.json", "tokenizer.json")
-"""The files that hold a vocabulary of our own, or that of a checkpoint."""
+"""The files that hold a vocabulary of our own, or a checkpoint's."""
 SEED_OPTIONS = (["seed"], ["plan", "seed"])
 """Options in the record of a fine-tuning that its list of seeds replaces."""
 BEST_SETTING = "setting that is best on dev"
@@ -70,7 +70,7 @@ def _origin(run_dir: Path) -> dict[str, Any]:
 
 def _pretraining(run_dir: Path, vocabulary_of: str) -> dict[str, Any]:
     """The entries of a row about a pretraining: what it took and reached, and what its loss depends on. The vocabulary
-    is that of the stage `vocabulary_of`."""
+    is taken from the stage `vocabulary_of`."""
     pretrain, files = manifest.read(run_dir / "pretrain"), manifest.read(run_dir / vocabulary_of)["files"]
     return {
         "vocabulary": digest({name: file["sha256"] for name, file in files.items() if Path(name).name in VOCABULARIES}),
@@ -162,7 +162,8 @@ def option_differences(run_dirs: list[Path]) -> dict[str, list[Any]]:
 
 def _options(run_dir: Path) -> Iterator[tuple[str, Any]]:
     """(name, value) of every option of a run's finished stages, as a recipe has it: the seeds of a fine-tuning are one
-    list. `publish` is left out, as it changes no number, and so are the trials of a grid, of which one was chosen."""
+    list. `publish` is left out, as it changes no number, and so are the trials of a grid, since a fine-tuning has the
+    setting that was chosen."""
     for path in sorted(run_dir.rglob(FINISHED)):
         stage, *name = path.parent.relative_to(run_dir).parts
         if stage not in ("publish", "finetune") or name[1:] == [SOFT_LABELS]:
@@ -295,7 +296,7 @@ def loss_columns(rows: list[dict[str, Any]]) -> dict[str, str]:
 
 
 def _loss_key(row: dict[str, Any]) -> str:
-    """The same for rows whose held-out losses may be compared; "" for a row without one."""
+    """A key that is equal for rows whose held-out losses may be compared; "" for a row without such a loss."""
     return digest([row["objective"], row["vocabulary"]]) if "objective" in row else ""
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 ROUNDED = "rounded_to_bfloat16"
 """Entry of a manifest: {name: size and sha256 before} of the weights that were rounded after the stage had finished.
-Scores and losses in `counts` are those of the weights before."""
+Scores and losses in `counts` were measured with the weights before rounding."""
 
 
 def content_hash(files: dict[str, Any]) -> str:

@@ -225,7 +225,7 @@ def number(value: float, short: bool) -> str:
 
 
 def clock_time(seconds: float) -> str:
-    """`0:12`, `1:02:03`."""
+    """Seconds as minutes and seconds, or as hours, minutes and seconds: `0:12`, `1:02:03`."""
     minutes, second = divmod(round(seconds), 60)
     hours, minute = divmod(minutes, 60)
     return f"{hours}:{minute:02d}:{second:02d}" if hours else f"{minute}:{second:02d}"

@@ -1,4 +1,4 @@
-"""In what the recorded inputs of a stage differ from those of now, in words."""
+"""How the recorded inputs of a stage differ from the present ones, in words."""
 
 import re
 from collections import defaultdict

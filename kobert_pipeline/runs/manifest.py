@@ -41,7 +41,7 @@ class Record:
 
     stage: str
     version: int
-    """Of the stage's file format."""
+    """Version of the stage's file format."""
     options: dict[str, Any]
     inputs: dict[str, str]
     """Hashes by name: of earlier stages' files, of the user's files, and of whatever else the stage reads."""
@@ -94,7 +94,7 @@ def finish(
     elapsed: dict[str, float],
     **more: Any,
 ) -> None:
-    """Write the manifest, which makes the stage finished; `files` are those of `list_files`, `elapsed` the fields of
+    """Write the manifest, which makes the stage finished; `files` is what `list_files` gives, `elapsed` the fields of
     `Elapsed`."""
     content = {
         "fingerprint": record.fingerprint,
@@ -116,8 +116,8 @@ class Elapsed(NamedTuple):
 
     seconds: float
     cpu_seconds: float
-    """CPU time of this process and of those that it waited for. Time spent waiting is not in it, but beside other busy
-    programs the same work takes more of it, too, by a third in one case. Of several ranks, that of rank 0."""
+    """CPU time of this process and of the processes that it waited for. Time spent waiting is not in it, but beside
+    other busy programs the same work takes more of it, too, by a third in one case. Of several ranks, rank 0's."""
 
 
 @contextmanager

@@ -34,7 +34,7 @@ def link_from(source: Path, folder: Path, record: Record, writes: Iterable[str],
     """Take over the files of the stage in `source` by hard links (or copies), and finish `folder`. Returns its
     manifest.
 
-    Raises UserError or OSError, and leaves no folder, if the files are not those that the manifest of `source` lists.
+    Raises UserError or OSError, and leaves no folder, if the files differ from what the manifest of `source` lists.
     """
     original = manifest.verify(source)
     patterns = tuple(writes)

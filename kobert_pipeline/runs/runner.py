@@ -57,8 +57,8 @@ class Job:
     """For `kobert check`: reads the user's files if that takes only seconds, and returns sentences about what was read.
     Raises UserError for a bad one."""
     sample: Callable[[], list[tuple[str, bool | None]]] = list
-    """For `kobert check`, where there is too much to read: reads a sample, and returns (problem, whether a run would
-    skip the file) for each bad file, and (what is read, None) for each source."""
+    """Reads a sample of the files, for `kobert check`, where there is too much to read, and returns (problem, whether a
+    run would skip the file) for each bad file, and (what is read, None) for each source."""
     preflight: Callable[[], object] = dict
     """Raises UserError before any job is started, for example if a library is missing."""
     facts: dict[str, Any] = field(default_factory=dict)
@@ -117,7 +117,7 @@ def run(
     postponed: dict[Path, Job] = {}
     verified: dict[Path, dict[str, Any]] = {}
     _check_names(redo or [], until, planned)
-    # for all jobs, since the folders of those that are not chosen may be inputs of the chosen ones
+    # for all jobs, since the folders of jobs that are not chosen may be inputs of the chosen ones
     for job in planned:
         stage_folder.finish_deletion(job.folder)
     last = STAGES.index(until) if until else len(STAGES)

@@ -21,8 +21,8 @@ from kobert_pipeline.files import (
 STARTED, FINISHED = "started.json", "manifest.json"
 RECORDS = (STARTED, FINISHED, "logs/elapsed.json")
 WORKING = ("logs", "checkpoints", "work")
-"""Subfolders that are not part of the result: the manifest does not list their files, and `kobert clean` may delete
-those of the last two."""
+"""Subfolders that are not part of the result: the manifest does not list their files, and `kobert clean` may delete the
+files of the last two."""
 RECORD_OF_0_1 = "begun.json"
 """The name of `started.json` in version 0.1, whose folders are recognized and refused."""
 

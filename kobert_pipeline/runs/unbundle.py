@@ -1,8 +1,9 @@
 """`kobert unbundle`: the files of a bundle back into a run folder, from parts that may arrive one after another.
 
-While parts are missing, those that have arrived are kept in a hidden folder of the run. Nothing else is written until
-all of them are there; then each file is written atomically, of every stage the manifest last, so that a command that
-was killed is completed by the same command. A file that is there already is kept if it is equal, and refused otherwise.
+While parts are missing, the parts that have arrived are kept in a hidden folder of the run. Nothing else is written
+until all of them are there; then each file is written atomically, of every stage the manifest last, so that a command
+that was killed is completed by the same command. A file that is there already is kept if it is equal, and refused
+otherwise.
 """
 
 import lzma
@@ -30,7 +31,7 @@ from kobert_pipeline.runs.bundle import FORMAT, INDEX, XZ, member_name
 from kobert_pipeline.runs.runner import STAGES
 
 RUN_NAME = re.compile(r"\w[\w.+ -]{0,200}")
-"""Names of runs, which become those of a folder and of a recipe."""
+"""Names of runs, which become the names of a folder and of a recipe."""
 PART_NAME = re.compile(r"part-\d{3,9}")
 File = dict[str, Any]
 """An entry of `bundle.json` about a file."""
@@ -109,7 +110,7 @@ def _refuse_other_files(files: list[File], wanted: list[File], run_dir: Path) ->
 
 
 def _collect(folder: Path, parts: dict[str, Any], arrived: Path) -> tuple[list[Path], list[str]]:
-    """The paths of all parts, or the names of those that are missing, in which case the others are copied to `arrived`.
+    """The paths of all parts; or the names of the missing ones, in which case the others are copied to `arrived`.
     Raises Damaged, after that, for parts that differ from their checksum."""
     paths = {}
     for name in track(parts, "verifying", len(parts), "parts"):
@@ -131,7 +132,7 @@ def _collect(folder: Path, parts: dict[str, Any], arrived: Path) -> tuple[list[P
 
 
 def _extract(files: list[File], wanted: list[File], parts: list[Path], run_dir: Path) -> None:
-    """Write the `wanted` files from the parts, of which all `files` are in order."""
+    """Write the `wanted` files from the parts, which hold all `files` in this order."""
     names = {member_name(file) for file in wanted}
     with closing(JoinedParts(parts)) as joined, tarfile.open(fileobj=joined, mode="r|") as archive:  # type: ignore[call-overload]
         members: Iterator[tarfile.TarInfo] = iter(archive)
