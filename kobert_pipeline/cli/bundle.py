@@ -82,7 +82,7 @@ def bundle(
 
 
 def training_files(planned: list["Job"]) -> list[Path]:
-    """The user's files that training reads: those of a checkpoint that it starts from."""
+    """The user's files that training reads: the files of a checkpoint that it starts from."""
     from kobert_pipeline.runs.bundle import TRAINING
 
     return [path for job in planned if job.stage in TRAINING for path in job.source_files()]

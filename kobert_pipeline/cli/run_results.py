@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 TRUNCATED_SHARE = 0.03
 """Truncated training examples are mentioned if their share is larger than this."""
 HIGH_UNKNOWN_RATE = 0.01
-"""With more unknown tokens than this the vocabulary lacks characters of the texts."""
+"""Share of unknown tokens above which the vocabulary lacks characters of the texts."""
 CORPUS_COUNTS = {
     "paragraphs_dropped_recurring": "{:,} recurring lines removed",
     "tags_removed": "{:,} HTML tags removed",
@@ -60,8 +60,8 @@ def outcome_row(outcome: Outcome) -> dict[str, Any]:
 
 
 def print_results(outcomes: list[Outcome], scores: compare.Table | None = None) -> None:
-    """Print a table with a row per stage, data set, fine-tuning (all its seeds) and published checkpoint, then that of
-    the `scores`, and the run's folder. Tables have the terminal's width, elsewhere `WIDTH` columns at most; long
+    """Print a table with a row per stage, data set, fine-tuning (all its seeds) and published checkpoint, then a table
+    of the `scores`, and the run's folder. Tables have the terminal's width, elsewhere `WIDTH` columns at most; long
     results are wrapped."""
     from rich.console import Console
     from rich.table import Column
@@ -167,7 +167,8 @@ def corpus_results(counts: dict[str, Any]) -> list[str]:
 
 
 def characters_by_source(sources: dict[str, dict[str, int]]) -> list[str]:
-    """How many of the characters in each source are kept; of many sources, those of which the fewest are."""
+    """How many of the characters in each source are kept; of many sources, only the ones that keep the smallest
+    shares."""
     read = {name: counts for name, counts in sources.items() if counts.get("characters_in")}
     shares = {name: counts.get("characters_kept", 0) / counts["characters_in"] for name, counts in read.items()}
     return [

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from kobert_pipeline.inference.text_index import TextIndex
 
 CHARACTERS_SHOWN = 200
-"""Of a text in the table; --json prints the whole text."""
+"""How many characters of a text the table shows; --json prints the whole text."""
 Queries = Annotated[list[str] | None, typer.Argument(metavar="[QUERY]...", help="Texts to find similar ones for.")]
 IN = "A file of texts to search in, one per line, or with --column a table; - reads standard input. Repeatable."
 In = Annotated[list[str] | None, typer.Option("--in", metavar="FILE", help=IN)]
