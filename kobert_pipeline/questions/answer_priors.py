@@ -71,8 +71,8 @@ class AnswerPriors(Options):
         return self.overlap * arrays["sentence_overlaps"][window] if self.overlap else 0.0
 
     def of_candidates(self, arrays: dict[str, np.ndarray], window: slice) -> tuple[np.ndarray, np.ndarray] | None:
-        """For each token of a window the lengths in tokens of the candidates that begin with it, and what is added to
-        their scores, (L, SLOTS) both; None where nothing is added."""
+        """The lengths in tokens of the candidates that begin with each token of a window, and what is added to their
+        scores, (L, SLOTS) both; None where nothing is added."""
         if not (self.phrase or self.type):
             return None
         type_matches = arrays["candidate_type_matches"][window]

@@ -39,7 +39,7 @@ _NAMED = """
 """
 NAMED = frozenset(_NAMED.split())
 NAMES = ("이름", "명칭")
-"""In 대학교의 이름 and 대학교 이름 the question asks for a 대학교."""
+"""Nouns that mean the name of something: with 대학교의 이름 and 대학교 이름 a question asks for a 대학교."""
 RELATIONS = frozenset(["옆", "근처", "때", "전", "후", "중", "정도", "쪽", "앞", "뒤", "안", "위", "아래", "날"])
 """Nouns that say where or when, after the noun that 어느 asks for or without it (어느 날)."""
 EMPTY = frozenset(["것", "거", "곳", "명", "사람", "인물", "이유", "뜻"])
