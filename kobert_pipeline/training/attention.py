@@ -35,9 +35,9 @@ class SequenceLayout:
     For plain PyTorch, `rectangles`: sequences of about equal length, each group as (n, L, mask (n, 1, 1, L) or None);
     `index` (C,): the position that each cell of all rectangles reads; and `inverse` (T,): the cell of each position.
     For PyTorch's variable-length kernel, `cu_seqlens` (n + 1,) int32: the cumulated lengths, and `max_seqlen`: an upper
-    bound of the lengths. For `triton_attention` those of PyTorch's kernel; `tiles` (m + 1,) int32: where runs of whole
-    sequences begin that have at most `TILE` tokens, m being the same for every batch of T; and `bounds` (2, T) int32:
-    the first and the last position of each position's sequence. `causal`: no position attends to later ones.
+    bound of the lengths. For `triton_attention` `cu_seqlens` and `max_seqlen`, too; `tiles` (m + 1,) int32: where runs
+    of whole sequences begin that have at most `TILE` tokens, m being the same for every batch of T; and `bounds` (2, T)
+    int32: the first and the last position of each position's sequence. `causal`: no position attends to later ones.
     """
 
     rectangles: list[tuple[int, int, torch.Tensor | None]]
@@ -88,7 +88,7 @@ class SequenceLayout:
 
 def _tile_starts(cu_seqlens: np.ndarray) -> np.ndarray:
     """(m + 1,) int32: where tiles begin that each take as many of the next sequences as have at most `TILE` tokens, and
-    T for those that are left over."""
+    T for the tiles that are left over."""
     last, tokens = np.searchsorted(cu_seqlens, cu_seqlens + TILE, "right") - 1, int(cu_seqlens[-1])
     # any two neighbours have more than TILE tokens together
     starts = np.full(2 * (tokens // (TILE + 1)) + 2, tokens, np.int32)
@@ -215,8 +215,8 @@ def _in_rectangles(
 def _visible(
     length: int, causal: bool, sliding_window: int | None, mask: torch.Tensor | None, device: torch.device
 ) -> torch.Tensor | None:
-    """The mask of which position attends to which: (n, 1, L, L), (L, L), or None where all attend to all. `mask`
-    (n, 1, 1, L) marks the cells that are no padding."""
+    """The mask that says which position attends to which others: (n, 1, L, L), (L, L), or None where all attend to all.
+    `mask` (n, 1, 1, L) marks the cells that are no padding."""
     reach = length if sliding_window is None else min(sliding_window, length)
     if not causal and reach == length:
         return mask

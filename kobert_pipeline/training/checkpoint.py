@@ -82,7 +82,7 @@ class CheckpointWriter:
 
     def __exit__(self, kind: type[BaseException] | None, *others: object) -> None:
         self.thread.shutdown()
-        if kind is None:  # another error is not replaced by that of the thread
+        if kind is None:  # another error is not replaced by the thread's
             self.wait()
 
 
@@ -107,7 +107,7 @@ def _write(folder: Path, step: int, tensors: dict[str, dict[str, torch.Tensor]],
 
 def checkpoints(folder: Path) -> list[Path]:
     """The folders of the checkpoints in `folder`, oldest first."""
-    # steps have leading zeros, so the order of the names is that of the steps
+    # steps have leading zeros, so names sort in the order of the steps
     return sorted(path for path in folder.glob("step-*") if re.fullmatch(r"step-\d{8,}", path.name))
 
 
@@ -236,7 +236,7 @@ def save_tensors(path: Path, value: Any) -> Path:
 
 def _named_tensors(value: Any, name: str) -> Iterator[tuple[str, torch.Tensor]]:
     if isinstance(value, torch.Tensor):
-        # a copy, because safetensors refuses tensors that share memory, as those of a batch may
+        # a copy, because safetensors refuses tensors that share memory, as a batch's may
         yield name or "batch", _host_copy(value)
     elif is_dataclass(value) and not isinstance(value, type):
         yield from _named_tensors(vars(value), name)

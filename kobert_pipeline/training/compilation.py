@@ -33,8 +33,8 @@ class CompileTimeout(BaseException):
 
 
 def compile_in_place(module: torch.nn.Module, regional: bool, **options: Any) -> None:
-    """Compile the module, or with `regional` each of its regions, when it is first called. `options` are those of
-    torch.compile."""
+    """Compile the module, or with `regional` each of its regions, when it is first called. `options` are
+    torch.compile's."""
     if regional:
         from torch._dynamo import config as dynamo
         from torch._inductor import config as inductor

@@ -73,7 +73,7 @@ def set_matmul_precision(plan: Plan) -> None:
 
 
 def all_reduce_any(accelerator: Accelerator, *flags: bool) -> list[bool]:
-    """For each flag whether it is set on any rank; every rank gets the same answer."""
+    """Whether each flag is set on any rank; every rank gets the same answer."""
     if accelerator.num_processes == 1:
         return list(flags)
     local = torch.tensor(flags, dtype=torch.float32, device=accelerator.device)

@@ -127,8 +127,8 @@ def with_label_keys(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def with_model_type(config: Any, path: Path) -> dict[str, Any]:
-    """A config, read from `path`, with its `model_type`: where it has none, that of the model class it names. Raises
-    UserError where it does not name one either."""
+    """A config, read from `path`, with its `model_type`: where it has none, the type of the model class that it names.
+    Raises UserError where it does not name one either."""
     if isinstance(config, dict) and isinstance(config.get("model_type"), str):
         return config
     if isinstance(config, dict) and (named := _named_class(config)):

@@ -92,7 +92,7 @@ class Log:
         return {**speed, "minutes_left": seconds_per_step * (self.steps - step) / 60}
 
     def close(self) -> None:
-        """Flush and close."""
+        """Close the file and the trackers, after writing what they have."""
         self.file.close()
         finish(self.trackers)
 

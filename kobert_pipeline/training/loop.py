@@ -62,8 +62,8 @@ class NotFinite(UserError):
 
 @dataclass
 class TrainingResult:
-    """What a finished loop reports. `loss` is that of the last step, not a running mean, so that it does not depend on
-    where a run was stopped and resumed."""
+    """What a finished loop reports. `loss` is the last step's, not a running mean, so that it does not depend on where
+    a run was stopped and resumed."""
 
     steps: int
     loss: float = float("nan")

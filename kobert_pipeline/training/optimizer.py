@@ -92,7 +92,7 @@ class MuonAndAdamW(torch.optim.Optimizer):
         matrices = hidden_matrices(module)
         chosen = {id(parameter) for parameter in matrices}
         others = [parameter for parameter in module.parameters() if id(parameter) not in chosen]
-        # only to set up the base class; the groups that are used are those of the two parts, below
+        # only to set up the base class; the groups that are used belong to the two parts, below
         super().__init__([*matrices, *(parameter for parameter in others if parameter.requires_grad)], {})
         groups = split_by_lr_scale({"params": matrices}, lr_scales)
         muon = StackedMuon(

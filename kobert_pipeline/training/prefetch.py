@@ -52,7 +52,7 @@ def prefetch(
     plan: Plan,
     parts_at: PartsAt | None = None,
 ) -> Generator[list[Any]]:
-    """For each step from `first_step` to `steps` the parts of its batch that this rank computes."""
+    """The parts of a batch that this rank computes, for each step from `first_step` to `steps`."""
     build = parts_of_rank(batch_at, accelerator, plan, parts_at)
     if not plan.dataloader_num_workers:
         yield from (build(step) for step in range(first_step, steps))

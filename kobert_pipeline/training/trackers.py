@@ -74,7 +74,7 @@ class Tracking:
 
 
 def finish(trackers: list[Any]) -> None:
-    """Flush and close."""
+    """Let the trackers write what they have, and close them."""
     for tracker in trackers:
         with redirect_stdout(sys.stderr):
             tracker.finish()

@@ -27,7 +27,7 @@ from kobert_pipeline.training.rope import their_rotary_positions
 from kobert_pipeline.training.transfer import copy_to_device
 
 WARPS = 8
-"""Of a program; with fewer, registers spill in the backward pass (docs/results/engine)."""
+"""Warps of a program; with fewer, registers spill in the backward pass (docs/results/engine)."""
 LOG2_E = math.log2(math.e)
 TOLERANCE = 0.02
 """Largest relative difference of norms for which a GPU's kernels are believed; in bf16 it is about 0.004."""
@@ -140,8 +140,8 @@ def short_attention_backward(
     grad_stride, angle_stride, tokens, scale, score_scale, left, right, width: tl.constexpr, columns: tl.constexpr,
     rotary: tl.constexpr, tile: tl.constexpr,
 ):  # fmt: skip
-    """The gradients of one head of one tile; grid: (heads, tiles). Those of queries, keys and values are `part_stride`
-    apart in `grad`."""
+    """The gradients of one head of one tile; grid: (heads, tiles). The gradients of queries, keys and values are
+    `part_stride` apart in `grad`."""
     head, heads = tl.program_id(0), tl.num_programs(0)
     start = tl.load(tiles + tl.program_id(1)).to(tl.int64)
     length = (tl.load(tiles + tl.program_id(1) + 1) - start).to(tl.int32)
@@ -194,8 +194,8 @@ def short_attention(
     """The attended values (T, H, W) of packed sequences, and the logarithms (base 2) of the sums of softmax (H, T).
 
     `states`: queries, keys and values (T, H, W), or one tensor of all three (T, 3, H, W), so that their gradient is one
-    tensor, too. `angles`: cosines and sines (T, W), whose halves are equal, or nothing. `tiles`, `bounds`: those of
-    `SequenceLayout`. A token sees those at most `left` before it and `right` after it.
+    tensor, too. `angles`: cosines and sines (T, W), whose halves are equal, or nothing. `tiles`, `bounds`: as in
+    `SequenceLayout`. A token sees the tokens that are at most `left` before it and `right` after it.
     """
     query, key, value = split_states(states)
     tokens, heads, width = query.shape
@@ -244,7 +244,7 @@ def padded_half(width: int) -> int:
 
 
 def keep_for_backward(ctx: Any, inputs: tuple[Any, ...], output: tuple[torch.Tensor, torch.Tensor]) -> None:
-    """What `short_attention` saves."""
+    """Save what the backward pass of `short_attention` needs."""
     states, angles, tiles, bounds, *ctx.numbers = inputs
     ctx.counts = len(states), len(angles)
     ctx.save_for_backward(*states, *angles, tiles, bounds, output[1])

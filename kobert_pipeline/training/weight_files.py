@@ -1,7 +1,8 @@
 """The files that hold a model's weights in the format of `transformers`, one or an index and the parts that it lists,
 and the one way to read them. Beside them the folder may hold the same model for ONNX Runtime.
 
-Whatever tool stored the weights, they are read in one form: float32, with PyTorch's names, without those of wrappers.
+Whatever tool stored the weights, they are read in one form: float32, with PyTorch's names, without the names that
+wrappers add.
 """
 
 import re
@@ -172,7 +173,7 @@ def refuse_mismatched(folder: Path, loading_info: dict[str, Any]) -> None:
 
 
 def _read_file(path: Path) -> "dict[str, Tensor]":
-    """The tensors of one file. Those of a pickled training state are below one of its keys."""
+    """The tensors of one file. A pickled training state has them below one of its keys."""
     import torch
     from safetensors.torch import load_file
 
@@ -215,7 +216,7 @@ def canonical_name(name: str) -> str:
 def wrapper_prefix(names: Collection[str], encoder: Any) -> str:
     """What is before the names of a model in `names`: "module." in module.bert.embeddings...; "" for nothing, and where
     several parts have the names of the encoder."""
-    # the longest name is that of a weight deep inside, which nothing else is called
+    # the longest name belongs to a weight deep inside, and nothing else has it
     longest = max(encoder.state_dict(), key=len, default="")
     places = [name.removesuffix(longest) for name in names if f".{name}".endswith(f".{longest}")]
     return places[0].removesuffix(f"{encoder.base_model_prefix}.") if len(places) == 1 else ""
