@@ -18,7 +18,7 @@ from kobert_pipeline.training.transfer import copy_to_device
 SORTED_BATCHES = 64
 """Batches whose rows are sorted by length together: less padding, and the order is still random."""
 MAX_PADDING_GPU = 8192
-"""`MAX_PADDING_CPU` of other devices, where a small batch takes as long as a large one."""
+"""Tokens of padding above which other devices get another batch, where a small batch takes as long as a large one."""
 
 
 class Batches:
@@ -110,12 +110,12 @@ class BatchSchedule:
         return self.ends[-1]
 
     def batch(self, step: int, part: int, parts: int, device: torch.device | str = "cpu") -> dict[str, torch.Tensor]:
-        """As `Batches.batch`."""
+        """Part `part` of `parts` of the batch of a step, as `Batches.batch` gives it."""
         batches, inside = self._locate(step)
         return batches.batch(inside, part, parts, device)
 
     def parts_at(self, step: int, max_tokens: int) -> int:
-        """As `Batches.parts_at`."""
+        """Into how many parts the batch of a step is split, as `Batches.parts_at` says."""
         batches, inside = self._locate(step)
         return batches.parts_at(inside, max_tokens)
 

@@ -49,7 +49,7 @@ class ContrastiveModule(torch.nn.Module):
 
 
 def text_numbers(input_ids: torch.Tensor) -> torch.Tensor:
-    """The same number for the same text: (B, C) for padded inputs (B, C, L)."""
+    """A number for each text, the same for equal texts: (B, C) for padded inputs (B, C, L)."""
     _, numbers = input_ids.flatten(0, 1).unique(dim=0, return_inverse=True)
     return numbers.unflatten(0, input_ids.shape[:2])
 
@@ -58,11 +58,12 @@ def info_nce(vectors: torch.Tensor, texts: torch.Tensor, temperature: float) -> 
     """The mean cross-entropy of finding, by the cosine, the second text of each row among the texts of all rows except
     the first ones.
 
-    `vectors` (B, C, H) are those of a text, the one that belongs to it, and C - 2 others; `texts` (B, C) has the same
-    number for the same text. A text is never compared with itself, nor with a copy of the text that belongs to it.
+    `vectors` (B, C, H) are the vectors of a text, of the one that belongs to it, and of C - 2 others; `texts` (B, C)
+    has the same number for the same text. A text is never compared with itself, nor with a copy of the text that
+    belongs to it.
     """
     unit = normalize(vectors, dim=-1)
-    # (B, C - 1, H) -> ((C - 1) * B, H): the first B are those that belong to the rows
+    # (B, C - 1, H) -> ((C - 1) * B, H): the first B belong to the rows
     candidates, numbers = unit[:, 1:].transpose(0, 1).flatten(0, 1), texts[:, 1:].T.flatten()
     scores = unit[:, 0] @ candidates.T / temperature  # (B, (C - 1) * B)
     same = (numbers == texts[:, :1]) | (numbers == texts[:, 1:2])

@@ -40,8 +40,8 @@ class Distillation(Options):
     """How a fine-tuning learns from the soft labels of other models."""
 
     teachers: tuple[str, ...] = Field(min_length=1)
-    """Names of earlier fine-tunings on the same features. The probabilities of each one's seeds are averaged, and then
-    those of all teachers."""
+    """Names of earlier fine-tunings on the same features. The probabilities of each teacher's seeds are averaged, and
+    then the averages of all teachers."""
     sources: tuple[str, ...] = ()
     """Names of the corpus files whose paragraphs are labelled, such as [raw_reviews.jsonl]; none: all of the corpus."""
     texts: int = Field(250_000, gt=0)
@@ -109,16 +109,16 @@ def load(folder: Path) -> Features:
 
 
 def texts_of_splits(features: Path, tokenizer: Any) -> set[str]:
-    """The texts of train, dev and test as their tokens spell them. As text, and not as ids, because those of
-    `plain_share` have other tokens than the same text in the shards."""
+    """The texts of train, dev and test as their tokens spell them. As text, and not as ids, because a text of
+    `plain_share` has other tokens than the same text in the shards."""
     folders = filter(Path.is_dir, (features / split for split in SPLITS))
     return {text for folder in folders for text in ngrams.texts_of(Features.load(folder), tokenizer)}
 
 
 def draw_paragraphs(shards: Shards, count: int, max_length: int, known: set[str], spelled: np.ndarray) -> Features:
     """`count` different paragraphs of the chosen documents in the order of the shards, each as [CLS] text [SEP] of at
-    most `max_length` tokens. Those in `known`, given as `texts_of_splits` gives them, are left out; `spelled` (V,) is
-    what each token adds to a text."""
+    most `max_length` tokens. Texts in `known`, which `texts_of_splits` gives, are left out; `spelled` (V,) is what each
+    token adds to a text."""
     starts, lengths = paragraphs(shards)
     lengths = np.minimum(lengths, max_length - 2)
     order = np.random.default_rng(DRAW_SEED).permutation(len(starts))

@@ -74,7 +74,8 @@ def first_token_view(model: Any) -> Any:
 
 
 def with_own_parts(module: Any) -> Any:
-    """A copy of a module with the same parameters and inner modules, of which the latter can be replaced."""
+    """A copy of a module with the same parameters and inner modules. Replacing an inner module of the copy leaves the
+    original as it is."""
     copied = copy(module)
     # `copy` shares this dict, so to replace a part of the copy would replace it in the model, too
     copied._modules = dict(module._modules)

@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 
 
 PREDICT_BATCH_SIZE_GPU = 512
-"""`PREDICT_BATCH_SIZE` of other devices, where 64 short texts take no longer to compute than their kernels take to
-launch."""
+"""Rows per batch in predictions on other devices than a CPU, where 64 short texts take no longer to compute than their
+kernels take to launch."""
 EAGER_MAX_LENGTH = 128
 """Up to this window length eager attention is faster than the fused kernel, in bf16 on CPU."""
 DROPOUTS = (
@@ -57,8 +57,8 @@ DROPOUTS = (
 
 class TaskModule(torch.nn.Module):
     """`forward(batch)` is the loss that the `transformers` model computes itself, or the cross-entropy with
-    `class_weights` (labels,), or that against a batch's `soft_labels`, times the batch's `share` of its step, so that
-    the losses of a step's parts add up to its mean."""
+    `class_weights` (labels,), or the cross-entropy with a batch's `soft_labels`, times the batch's `share` of its step,
+    so that the losses of a step's parts add up to its mean."""
 
     def __init__(self, model: Any, class_weights: np.ndarray | None = None) -> None:
         super().__init__()
@@ -172,8 +172,8 @@ def add_match_types(model: Any) -> None:
 
 
 def _pretrained(auto: Any, folder: Path, config: Any) -> Any:
-    """The model with the weights in `folder`. A head for other labels, such as that of a model which was fine-tuned
-    before, gives way to a new one. Raises UserError where weights of the encoder do not fit its config."""
+    """The model with the weights in `folder`. A head for other labels, such as the head of an earlier fine-tuning,
+    gives way to a new one. Raises UserError where weights of the encoder do not fit its config."""
     model, loading = auto.from_pretrained(
         folder, config=config, dtype=torch.float32, ignore_mismatched_sizes=True, output_loading_info=True
     )

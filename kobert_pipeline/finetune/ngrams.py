@@ -164,7 +164,8 @@ class NgramModel:
 
 def run(options: Ngrams, test: bool, seed: int, features: Path, tokenizer: Path, out: Path) -> dict[str, Any]:
     """Train on train, evaluate on dev and, with `test`, on test, and write the classifier and the predictions for test
-    to `out`. The folder `tokenizer` is that of the features. Returns the counts and scores for the manifest."""
+    to `out`. `tokenizer`: the folder of the tokenizer that made the features. Returns the counts and scores for the
+    manifest."""
     if not is_main_process():
         return {}  # one process is enough
     prepared = read_json(features / "task.json")

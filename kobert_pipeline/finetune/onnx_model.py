@@ -38,9 +38,9 @@ NOT_OF_THE_HEAD = (HIDDEN_STATES, "pooler_output")
 LARGE_HEADS = ("ForPreTraining", "ForMaskedLM", "LMHeadModel")
 """Suffixes of models whose head gives logits of the whole vocabulary, which cost more than the encoder."""
 CAUSAL = ("gpt2",)
-"""Types of models in which a token sees none of those after it."""
+"""Types of models in which a token sees no token after it."""
 NEEDED = ("architectures", "vocab_size", "hidden_size", "num_hidden_layers", "model_type", "max_position_embeddings")
-"""Keys of a config that predictions need. A file may omit those that have the default of its model type."""
+"""Keys of a config that predictions need. A file may omit keys whose value is the default of its model type."""
 FATAL = 4
 """The only level of messages that ONNX Runtime prints; errors are raised as exceptions."""
 
@@ -66,7 +66,7 @@ class OnnxModel:
 
     @property
     def is_causal(self) -> bool:
-        """Whether a token sees none of those after it."""
+        """Whether a token sees no token after it."""
         return self.config.model_type in CAUSAL
 
     def outputs(self, arrays: Arrays) -> Arrays:
@@ -87,7 +87,7 @@ class OnnxModel:
         )
 
     def vectors(self, features: Features, pooling: str) -> Logits:
-        """`vectors`: those of each row's texts, (C, H)."""
+        """`vectors`: for each row the vectors of its texts, (C, H)."""
 
         def outputs_of(rows: np.ndarray) -> Arrays:
             arrays = padded_arrays(features, rows, pad_id=self.pad_id)
@@ -141,7 +141,7 @@ def config_of(folder: Path) -> ConfigValues:
 
 
 def encoder_session(file: Path) -> Any:
-    """A session of the encoder alone: ONNX Runtime computes all outputs of a file, also those that nobody asks for."""
+    """A session of the encoder alone: ONNX Runtime computes all outputs of a file, asked for or not."""
     import onnx
     from onnx.utils import Extractor
 
@@ -164,7 +164,7 @@ def open_session(model: Path | bytes) -> Any:
 
 
 def run(session: Any, outputs: Sequence[str], inputs: Arrays) -> Arrays:
-    """The named outputs."""
+    """The named outputs of a session for some inputs."""
     # inputs that no output depends on are not in the file
     used = {node.name: inputs[node.name] for node in session.get_inputs() if node.name in inputs}
     return dict(zip(outputs, session.run(list(outputs), used), strict=True))

@@ -82,7 +82,7 @@ class PackedModernBert(torch.nn.Module):
 def packed_view(model: Any, device: torch.device | str) -> Any | None:
     """A model with the weights of `model` that takes `packed` inputs; None for other classes than `PACKED_CLASSES`, and
     on devices where padding costs little."""
-    # a decoder's attention is causal, which that of `PackedEncoder` is not
+    # a decoder's attention is causal, `PackedEncoder`'s is not
     is_decoder = getattr(model.config, "is_decoder", False)
     if type(model).__name__ not in PACKED_CLASSES or is_decoder or torch.device(device).type != "cpu":
         return None

@@ -29,11 +29,11 @@ class FinetunePlan(Plan):
     """Dropout of hidden states, including the input of the task's head."""
     # these two are in the fingerprint only where they have an effect, so that runs from before they existed stay valid
     layerwise_lr_decay: float = Field(1.0, gt=0, le=1, exclude_if=lambda value: value == 1)
-    """Factor between the learning rate of a layer and that of the layer above it; the head has the full rate. 1: all
-    layers have the same rate."""
+    """Factor between the learning rates of a layer and the layer above it; the head has the full rate. 1: all layers
+    have the same rate."""
     early_stopping_patience: int | None = Field(None, gt=0, exclude_if=lambda value: value is None)
     """Stop after this many evaluations in a row without a better score on dev; null: never. The learning-rate schedule
-    is still that of all epochs."""
+    still covers all epochs."""
 
     @field_validator("fsdp")
     @classmethod

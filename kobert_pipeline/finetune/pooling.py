@@ -35,7 +35,7 @@ POOLINGS = {
 
 
 def combine_layers(hidden_states: tuple[torch.Tensor, ...], layers: tuple[int, ...], pooling: str) -> torch.Tensor:
-    """The states to pool, (B, S, H): those of `layers` concatenated, or for `first-last` the mean of two layers.
+    """The states to pool, (B, S, H): the states of `layers` concatenated, or for `first-last` the mean of two layers.
 
     `hidden_states` are the embeddings and the output of each layer, as `transformers` returns them.
     """
@@ -52,7 +52,7 @@ def encoder_of(model: Any) -> Any:
 
 
 def is_causal(encoder: torch.nn.Module) -> bool:
-    """Whether a token sees none of those after it."""
+    """Whether a token sees no token after it."""
     return any(getattr(part, "is_causal", False) for part in encoder.modules())
 
 

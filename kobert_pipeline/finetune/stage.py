@@ -31,7 +31,7 @@ MODEL = "model"
 """Folder of the best model, inside the run's."""
 MODEL_FILES = ("config.json", "generation_config.json", "model.safetensors", "feature_based.json")
 SOFT_LABELS_FOLDER = "soft-labels"
-"""Folder of the texts and soft labels of a distillation, beside those of the seeds."""
+"""Folder of the texts and soft labels of a distillation, beside the folders of the seeds."""
 TRAINED = "logs/trained.json"
 """What the training of a run returned that was postponed before its test set was read."""
 PRETRAINED, SCRATCH = "pretrained", "scratch"
@@ -47,7 +47,7 @@ class FinetuneOptions(Options):
     """Name of the features to train on; default: the name of this fine-tuning."""
     init: str = PRETRAINED
     """`pretrained`: start from the pretrained weights; `scratch`: the same architecture with random weights, as a
-    control; the name of an earlier fine-tuning: train its model further, that of the same seed or else of its first
+    control; the name of an earlier fine-tuning: train its model further, from the same seed or else from its first
     (intermediate-task training, Phang et al. 2018). A head for other labels is made anew."""
     seeds: list[Seed] = Field([1], min_length=1)
     """Random seeds, one run each."""
@@ -63,12 +63,13 @@ class FinetuneOptions(Options):
     the fine-tuning `FEATURES-ngrams`, so that its scores stand beside the encoder's; `none`: do not."""
     class_weights: ClassWeights | None = Field(None, exclude_if=lambda value: value is None)
     """Weights of the labels in the loss, for labels of texts, pairs and tokens: `balanced` lets each label count the
-    same, however rare, and {LABEL: WEIGHT} gives those of some, the others 1; null: every example counts the same."""
+    same, however rare, and {LABEL: WEIGHT} gives the weights of some, the others have 1; null: every example counts the
+    same."""
     distill: Distillation | None = Field(None, exclude_if=lambda value: value is None)
     """Learn from soft labels of unlabelled texts first; null: from the training set alone."""
     test: bool = Field(True, exclude_if=lambda value: value)
-    """Whether the test set is read at the end. `false` leaves a teacher, whose score nobody reports, with that on
-    dev."""
+    """Whether the test set is read at the end. `false` is for a teacher, whose test score nobody reports: it has its
+    scores on dev."""
     plan: Plans = Plans()
     """Optimizer, schedule, epochs; lists of learning rates or epochs form a grid search."""
 
@@ -132,11 +133,11 @@ def run(
     before_test: bool = False,
 ) -> dict[str, Any]:
     """Train with `seed`, keep the model of the best evaluation in `out/model`, and, unless `options.test` is False,
-    write `predictions.jsonl` for the test set. `trials`: {setting: folder} of a grid search, of which the best setting
-    is used; `soft_labels`: the folder that `options.distill` needs. Returns the counts and scores for the manifest.
+    write `predictions.jsonl` for the test set. `trials`: {setting: folder} of a grid search, whose best setting is
+    used; `soft_labels`: the folder that `options.distill` needs. Returns the counts and scores for the manifest.
 
-    Raises Postponed where `before_test` is true and a test set is to be read; when called again without, only that is
-    done."""
+    Raises Postponed where `before_test` is true and a test set is to be read; when called again with `before_test`
+    false, it only evaluates the test set."""
     task = Task.of_features(features)
     plan = chosen_plan(options, task, trials or {})
     selected = {name: getattr(plan, name) for name in options.plan.varied}
