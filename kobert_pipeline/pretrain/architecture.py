@@ -161,7 +161,8 @@ class Architecture(Plugin):
         return self.num_hidden_layers * ((24 if fp32_residuals else 16) * self.hidden_size + 4 * inner)
 
     def activation_bytes_at_logits(self, head: str, fp32_residuals: bool = True) -> int:
-        """Those of `activation_bytes` that exist at the same time as the logits: all, unless there is another model."""
+        """The part of `activation_bytes` that exists at the same time as the logits: all of it, unless there is another
+        model."""
         return self.activation_bytes(head, fp32_residuals)
 
     @abstractmethod

@@ -22,7 +22,8 @@ class LossDenominators(NamedTuple):
 
 
 INFINITE_DENOMINATORS = LossDenominators(*[float("inf")] * 4)
-"""For a placeholder part, computed only because every rank must take part in the step: its losses become 0."""
+"""Denominators of a placeholder part, which is computed only because every rank must take part in the step: its losses
+become 0."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Batch:
     `masked_positions`: (K,) positions among the T tokens, ascending. `labels`: (K,) the tokens to predict there.
     `next_sentence_label`: (n,) 0 next, 1 random, -100 no pair. `questions`: (n, Q, 3), for each question of a sequence
     the positions in it of the question token and of the first and last token of the answer; 0 where there is no
-    question. `step_denominators`: those of the whole step, if this is a part of one.
+    question. `step_denominators`: the denominators of the whole step, if this is a part of one.
     """
 
     input_ids: np.ndarray
@@ -55,7 +56,7 @@ class Batch:
 
     @property
     def denominators(self) -> LossDenominators:
-        """The denominators of the step of which this is the whole or a part."""
+        """The denominators of the whole step, whether this batch is all of it or a part."""
         pairs = int(np.count_nonzero(self.next_sentence_label != IGNORE_INDEX))
         questions = int(np.count_nonzero(self.questions[..., 0]))
         return self.step_denominators or LossDenominators(len(self.input_ids), len(self.labels), pairs, questions)
@@ -94,8 +95,8 @@ class Batch:
     def pad_to(
         self, tokens: int, max_length: int, labels: int = 256, sequences: int = 256, pad_id: int = PAD_ID
     ) -> "Batch":
-        """The same batch with its numbers of tokens, labels and sequences rounded up to multiples of these, so that
-        batches have one shape to compile, or few.
+        """This batch with its numbers of tokens, labels and sequences rounded up to multiples of `tokens`, `labels` and
+        `sequences`, so that batches have one shape to compile, or few.
 
         Sequences of [PAD], of at most `max_length` tokens each, are added at the end, and then empty ones; the added
         labels are ignored by losses and point at the last [PAD].

@@ -42,7 +42,7 @@ def load(
     objective: Objective, max_length: int, logits_chunk_size: int | None, folder: Path
 ) -> tuple[Architecture, Any, dict[str, Any]]:
     """The architecture of the checkpoint in `folder`, its model with the objective's head, and the number of weights
-    that it lacks and that start at random, such as those of heads. Raises UserError as `refuse_unfit` does."""
+    that it lacks and that start at random, such as a head's. Raises UserError as `refuse_unfit` does."""
     import torch
     import transformers
 

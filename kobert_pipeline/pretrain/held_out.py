@@ -23,9 +23,9 @@ from kobert_pipeline.training.fsdp import full_params
 from kobert_pipeline.training.loop import LOWER_RATE, NotFinite
 
 HELD_OUT_BATCHES = 8
-"""Batches per evaluation."""
+"""Batches of held-out text in each evaluation."""
 MOST_SOURCES = 8
-"""With more sources than this, none is evaluated by itself."""
+"""The number of sources up to which each is evaluated by itself."""
 OF_SOURCE = "perplexity_per_character of "
 """What the name of a source follows, in the evaluation before the first step."""
 

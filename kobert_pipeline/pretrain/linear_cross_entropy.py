@@ -2,9 +2,9 @@
 
 The plain way holds five matrices of K rows (predicted tokens) and V columns (vocabulary) until the backward pass:
 logits, their copy in fp32, log-probabilities, and the gradients of the last two. Here logits are turned into their own
-gradient and multiplied with the layer at once, some rows at a time, so that of a matrix with K x V numbers only a part
-exists at any time, and nothing is computed twice. On a CPU reading and writing those matrices would take longer than
-the products; on a GPU they would be most of the memory.
+gradient and multiplied with the layer at once, some rows at a time, so that only a part of any matrix with K x V
+numbers exists at a time, and nothing is computed twice. On a CPU reading and writing those matrices would take longer
+than the products; on a GPU they would be most of the memory.
 """
 
 from collections.abc import Callable
@@ -24,11 +24,12 @@ Sample = Callable[[torch.Tensor], torch.Tensor]
 
 
 class LogitsGradient(torch.nn.Module):
-    """`forward` is the summed cross-entropy, (), of `logits`, (K, V), which become its gradient for them; that for the
-    bias is added to `of_bias`, (V,). A module without weights, so that it is compiled like the other modules."""
+    """`forward` is the summed cross-entropy, (), of `logits`, (K, V), which become its gradient for them; the gradient
+    for the bias is added to `of_bias`, (V,). A module without weights, so that it is compiled like the other
+    modules."""
 
     def forward(self, logits: torch.Tensor, labels: torch.Tensor, of_bias: torch.Tensor | None) -> torch.Tensor:
-        """`labels`: (K,)."""
+        """The summed cross-entropy of the rows with their `labels`, (K,)."""
         if torch.compiler.is_compiling():
             return _fusible_gradient(logits, labels, of_bias)
         loss = logits.new_zeros((), dtype=torch.float32)

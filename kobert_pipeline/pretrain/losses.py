@@ -1,5 +1,5 @@
-"""The losses that objectives share. Sums are divided by the denominators of the whole step, of which a batch may be a
-part."""
+"""The losses that objectives share. Sums are divided by the denominators of the whole step, since a batch may be only a
+part of it."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -26,7 +26,7 @@ def token_and_pair_loss(
     batch: "TensorBatch",
     pairs: str | None,
 ) -> tuple["torch.Tensor", Values]:
-    """Mean cross-entropy over masked tokens, plus that over sequence pairs if `pairs` gives the name of their task
+    """Mean cross-entropy over masked tokens, plus the mean over sequence pairs if `pairs` gives the name of their task
     (nsp, sop)."""
     hidden = architecture.hidden(model, batch)
     loss, _, values = token_loss(architecture, model, hidden, batch, "mlm")
@@ -125,7 +125,7 @@ def span_loss(
     outside = (column >= batch.lengths[:, None])[:, None]  # (n, 1, L)
     # a row per sequence; the cells of padding read any token, since their logits are replaced
     cells = (batch.starts[:, None] + column).clamp(max=len(hidden) - 1)
-    # index_select, whose gradient is a sum by index: that of hidden[...] sorts the indices first
+    # index_select, whose gradient is a sum by index: the gradient of hidden[...] sorts the indices first
     asked = hidden.index_select(0, (batch.starts[:, None] + question).flatten()).unflatten(0, question.shape)
     states = architecture.span_states(model, hidden, asked)
     total, is_asked = hidden.new_zeros((), dtype=torch.float32), question > 0

@@ -18,14 +18,14 @@ STATE_BYTES, COPY_BYTES = 16, 2
 """Bytes per parameter: of weight, gradient and AdamW's two moments in fp32; of the 16-bit copy that the backward pass
 needs."""
 MOMENT_BYTES = 4
-"""Those of them that Muon saves: it has one moment for the matrices of hidden layers."""
+"""Bytes per parameter that Muon saves: it has one moment for the matrices of hidden layers."""
 GATHERED_BYTES, GATHERED_LAYERS = 8, 2
-"""Bytes per parameter that FSDP has gathered: of those outside the layers, for weight and gradient in fp32; of so many
-layers, the one that is computed and the next, for both in bf16 and the gradient in fp32, to be reduced."""
+"""Bytes per parameter that FSDP has gathered: of parameters outside the layers, for weight and gradient in fp32; of so
+many layers, the one that is computed and the next, for both in bf16 and the gradient in fp32, to be reduced."""
 LOGIT_BYTES = 10
 """Bytes per logit of a chunk: in 16 bits, in fp32, and its log-probability, which becomes the gradient in place."""
 FULL_LOGIT_BYTES = 8
-"""The same without mixed precision, where no copy is made."""
+"""Bytes per logit without mixed precision, where no copy is made."""
 FULL_PRECISION = 1.6
 """How much more activations take without mixed precision: less than twice, since the inputs of layer norms are fp32 in
 both and no 16-bit copies are made."""
@@ -44,7 +44,7 @@ class PeakMemory(NamedTuple):
 
     @property
     def total(self) -> int:
-        """All of them."""
+        """The bytes of all three."""
         return sum(self)
 
 

@@ -61,7 +61,7 @@ class LossModule(torch.nn.Module):
 
     def flops(self, batch: TensorBatch, tokens: torch.Tensor) -> torch.Tensor:
         """The floating-point operations of forward and backward pass without padding: six per token and weight (Kaplan
-        et al. 2020), and those of attention."""
+        et al. 2020), and attention's."""
         sizes, kind = self.architecture, self.objective.head
         head = sizes.head_weights(self.model.config.vocab_size, kind) * (batch.labels != IGNORE_INDEX).sum()
         real = batch.input_ids[batch.starts] != self.pad_id  # sequences added by `pad_to` are not counted

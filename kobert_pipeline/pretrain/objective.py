@@ -75,7 +75,7 @@ class MaskedObjective(Objective):
 
     name: str
     mlm_probability: Probability | tuple[Probability, Probability] = 0.15
-    """Share of the tokens that are predicted. Two values, such as [0.3, 0.15], are those of the first and the last
+    """Share of the tokens that are predicted. Two values, such as [0.3, 0.15], are the shares at the first and the last
     step, between which it changes linearly (Ankner et al. 2023); held-out batches have the last."""
     mask_unit: Unit = "morpheme"
     """The unit whose tokens are masked together."""
@@ -108,7 +108,7 @@ class MaskedObjective(Objective):
 
     @property
     def epochs(self) -> int | None:
-        """`dupe_factor`."""
+        """The number of epochs after which the batches repeat, `dupe_factor`; None: never."""
         return self.dupe_factor
 
     def batch(

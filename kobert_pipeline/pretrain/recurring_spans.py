@@ -68,8 +68,8 @@ def clusters_in(packed: Packed, frequent: np.ndarray, longest: int) -> list[Clus
 
 
 def _candidates(packed: Packed, frequent: np.ndarray, longest: int) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-    """For each length the starts of spans, and the number of each one's kind: those with the same tokens in the same
-    text."""
+    """The starts of the spans of each length, and the number of the kind of each span: spans with the same tokens in
+    the same text are of one kind."""
     ids, special = packed.input_ids, ~packed.maskable
     text = np.cumsum(special)
     sentence = np.cumsum(special | (packed.boundaries & SENTENCE > 0))
@@ -118,8 +118,8 @@ def ask(
 
 
 def _without(packed: Packed, questions: np.ndarray, remaining: np.ndarray) -> Asked:
-    """Only the tokens marked in `remaining`, (T,) bool. Positions in `questions` count all tokens before, and the
-    tokens of their sequence afterwards."""
+    """The sequences with only the tokens marked in `remaining`, (T,) bool. Positions in `questions` count all tokens
+    before, and the tokens of their sequence afterwards."""
     starts = np.cumsum(packed.lengths) - packed.lengths
     lengths = np.add.reduceat(remaining.astype(np.int64), starts)
     moved = np.cumsum(remaining) - 1  # (T,) the new position of each remaining token

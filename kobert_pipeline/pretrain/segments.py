@@ -20,7 +20,7 @@ from kobert_pipeline.tokenizer.special_tokens import IGNORE_INDEX
 NEXT, RANDOM = 0, 1
 """The values of `next_sentence_label` for NSP, as in HF."""
 IN_ORDER, SWAPPED = 0, 1
-"""Its values for ALBERT's sentence order prediction."""
+"""The values of `next_sentence_label` for ALBERT's sentence order prediction."""
 PairTask = Literal["next", "order"] | None
 """What is predicted for a sequence pair: whether B follows A (NSP), or whether the two are in order (SOP). None: no
 pairs are formed."""
@@ -198,7 +198,7 @@ def full_sentences(shards: Shards, max_length: int, across: bool) -> Sequences:
         after = sequence_ends(sentences.starts + shifts, sentences.ends + shifts, max_length - 2, opens)
         firsts = sequence_starts(after)
         spans.append(offset + np.stack([sentences.starts[firsts], sentences.ends[after[firsts] - 1]], 1))
-        inside = np.setdiff1d(np.flatnonzero(boundaries), firsts)  # those within a sequence, not at its start
+        inside = np.setdiff1d(np.flatnonzero(boundaries), firsts)  # boundaries within a sequence, not at its start
         rows = np.searchsorted(firsts, inside, side="right") - 1
         separators.append(np.stack([count + rows, offset + sentences.starts[inside]], 1))
         count += len(firsts)

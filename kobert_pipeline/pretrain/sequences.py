@@ -16,8 +16,8 @@ class Sentences(NamedTuple):
     order they are paragraphs, and long ones are split.
 
     All (S,): `starts` and `ends` (exclusive) are positions in the shard, `documents` the start of each one's document,
-    `ordered` whether that is an ordered one, `is_split` whether this is a part of a sentence that was too long, and
-    `is_first_part` whether it begins one.
+    `ordered` whether that document is an ordered one, `is_split` whether this is a part of a sentence that was too
+    long, and `is_first_part` whether it is a sentence's first part.
     """
 
     starts: np.ndarray
@@ -66,8 +66,8 @@ def sentences_of(shard: Shard, ordered_room: int, unordered_room: int) -> Senten
 
 def sequence_ends(starts: np.ndarray, ends: np.ndarray, room: np.ndarray | int, opens: np.ndarray) -> np.ndarray:
     """For each sentence, where a sequence that starts with it ends: the number of the first sentence that is not part
-    of it, (S,). A sequence has at least one sentence and as many as fit into `room` tokens, up to the next one of which
-    `opens` says that it starts a sequence."""
+    of it, (S,). A sequence has at least one sentence and as many as fit into `room` tokens, but ends before the next
+    sentence that `opens` marks as the start of a sequence."""
     count = len(starts)
     # barrier (S,): the next sentence that must start a sequence; the limit by length is clipped to it
     barriers = np.append(np.flatnonzero(opens), count)

@@ -64,7 +64,7 @@ class PretrainOptions(Options):
     """Token budget: how many tokens are seen in total."""
     sources: tuple[str, ...] = ()
     """Names of the files whose texts are trained on, such as [raw_reviews.jsonl, news-*]; none: all of the corpus. The
-    held-out loss is always that of all files."""
+    held-out loss is always measured on all files."""
     phases: tuple[Phase, ...] = ()
     """Parts of the budget with their own sequence length, batch size or sources, in order: [{share: 0.9, max_length:
     128}, {share: 0.1, max_length: 512}]."""
@@ -162,8 +162,8 @@ class PretrainOptions(Options):
 
 
 def raw_files(options: PretrainOptions) -> list[Path]:
-    """The user's files that the stage reads: those of the base to start from, none for one on the Hub. Raises UserError
-    for a base that is neither."""
+    """The user's files that the stage reads: the files of the base to start from, none for a base on the Hub. Raises
+    UserError for a base that is neither."""
     if options.base and local_folder(options.base) is None:
         locate(options.base, weights=None)
         return []
@@ -174,8 +174,8 @@ def run(
     options: PretrainOptions, shards: Path, tokenizer: Path, out: Path, checkpoint: Path | None = None,
     tracking: Tracking | None = None,
 ) -> dict[str, Any]:  # fmt: skip
-    """Train a model, or that of the folder `checkpoint`, whose own tokenizer is then in `tokenizer`. Save it to
-    `out/model`, and the one with the lowest held-out loss to `out/best` where it is another. Returns counts."""
+    """Train a new model, or the model in the folder `checkpoint`, whose own tokenizer is then in `tokenizer`. Save it
+    to `out/model`, and the one with the lowest held-out loss to `out/best` where it is another. Returns counts."""
     # torch only from here on: `kobert check` reads the options above without it
     from kobert_pipeline.pretrain.held_out import HeldOutEvaluator
     from kobert_pipeline.pretrain.model import LossModule, attention_kernel, batches
@@ -253,8 +253,8 @@ def new_head(options: PretrainOptions, folder: Path) -> dict[str, Any]:
 
 
 def evaluate_start(started: dict[str, Any], evaluator: "HeldOutEvaluator") -> dict[str, Any]:
-    """Evaluate the initial model; returns its counts `started`, with the loss of a new head beside that of a uniform
-    guess."""
+    """Evaluate the initial model; returns its counts `started`, with the loss of a new head beside a uniform
+    guess's."""
     report("evaluating")
     evaluator.evaluate_start()
     if "new_head" not in started:

@@ -38,7 +38,8 @@ def base_files(base: Path) -> list[Path]:
 
 def start_from(model: Any, base: Path, tokenizer: Path) -> dict[str, Any]:
     """Give `model` the weights of `base`. Returns the numbers of tokens that were taken over, that start as a mean and
-    at random, and of weights that the checkpoint lacks and that stay random, such as those of pretraining heads."""
+    at random, and of weights that the checkpoint lacks and that stay random, such as the weights of pretraining
+    heads."""
     import torch
 
     spelling = base_token_origins(base, read_morpheme_backend(tokenizer / VOCABULARY_FILE))
@@ -68,8 +69,8 @@ def start_from(model: Any, base: Path, tokenizer: Path) -> dict[str, Any]:
 
 
 def _base_weights(kind: Any, base: Path) -> tuple[dict[str, Any], list[str]]:
-    """The weights of `base` for the model class `kind` by name, and the names of those that it lacks, which are random.
-    Raises UserError where it cannot be loaded."""
+    """The weights of `base` for the model class `kind` by name, and the names of weights that it lacks, which are
+    random. Raises UserError where it cannot be loaded."""
     try:
         loaded, loading_info = load_pretrained(kind, base)
     except Exception as error:  # transformers raises many types for damaged folders
@@ -88,13 +89,13 @@ def _same_rows(name: str, value: Any, old: Any) -> Any:
     if "token_type_embeddings" in name and len(old) == 1:
         return old.expand(len(value), -1)  # a model that knows one type gives both segments what it gave its texts
     if "position_embeddings" in name and len(old) != len(value):
-        return old[-len(value) :]  # RoBERTa's begin after that of the padding, whose id was another one
+        return old[-len(value) :]  # RoBERTa's begin after the padding's, and the id of its padding was another one
     return old
 
 
 def _check_shape(base: Path, name: str, value: Any, old: Any, has_row_per_token: bool) -> None:
-    """Raise UserError unless the weights `value` and those of the checkpoint, `old`, have one shape; only the number of
-    tokens may differ."""
+    """Raise UserError unless the weights `value` and the checkpoint's, `old`, have one shape; only the number of tokens
+    may differ."""
     if value.shape[has_row_per_token:] != old.shape[has_row_per_token:]:
         raise UserError(
             f"pretrain.base: {name} has the shape {list(old.shape)} in {base}, but {list(value.shape)} by its own "
@@ -111,7 +112,7 @@ def _init_embedding_rows(value: Any, old: Any, spelling: list[list[int]]) -> Non
 
 
 def base_token_origins(base: Path, new: Tokenizer) -> list[list[int]]:
-    """For each id of `new`, the ids of the checkpoint's vocabulary that spell its token."""
+    """The ids of the checkpoint's vocabulary that spell the token of each id of `new`."""
     path = base_files(base)[-1]
     try:
         old = read_morpheme_backend(path) if path.name == VOCABULARY_FILE else Tokenizer.from_file(str(path))
@@ -124,8 +125,8 @@ def base_token_origins(base: Path, new: Tokenizer) -> list[list[int]]:
 
 
 def wordpiece_origins(old: Tokenizer, new: Tokenizer) -> list[list[int]]:
-    """The same for a WordPiece vocabulary, which marks tokens that continue a word (##) instead of those that begin an
-    eojeol (our word mark)."""
+    """What `base_token_origins` gives for a WordPiece vocabulary, which marks tokens that continue a word (##), while
+    our word mark marks tokens that begin an eojeol."""
     vocabulary = old.get_vocab()
     unknown = vocabulary.get("[UNK]", UNK_ID)
     spellings = []

@@ -1,7 +1,7 @@
 """Where the time of a pretraining step goes: a GPU's kernels, or a CPU's operators, by what they are for.
 
-An operator is told by its name and the shape of its largest input. Compiled code is a category of its own outside the
-optimizer, since one kernel of it does what several operators do.
+An operator is recognized by its name and the shape of its largest input. Compiled code is a category of its own outside
+the optimizer, since one kernel of it does what several operators do.
 """
 
 import time
@@ -27,11 +27,11 @@ OPTIMIZER = "clipping and optimizer"
 COMPILED, REST = "compiled code", "weights (casts, sums) and the rest"
 PRODUCTS = {"mm", "addmm", "bmm", "baddbmm", "mkldnn_linear", "_linear_pointwise"}
 MOST_OPERATORS = 30
-"""Operators that a profile lists, those that take longest."""
+"""How many operators a profile lists, the slowest first."""
 
 
 class Sizes(NamedTuple):
-    """Those of a model and a batch, by which shapes are told."""
+    """The sizes of a model and a batch, by which the shapes of operators are recognized."""
 
     hidden: int
     heads: int
@@ -41,8 +41,8 @@ class Sizes(NamedTuple):
 
 
 def profile_step(module: LossModule, parts: list[Any], plan: Plan) -> dict[str, Any]:
-    """Take a few steps on the parts of one batch, and say where their time went. On a GPU `milliseconds` are those of
-    kernels, and their sum is less than `seconds_per_step` where the GPU waits for Python."""
+    """Take a few steps on the parts of one batch, and say where their time went. On a GPU `milliseconds` are the times
+    of kernels, and their sum is less than `seconds_per_step` where the GPU waits for Python."""
     config, accelerator = module.model.config, make_accelerator(plan)
     tokens = sum(part.input_ids.numel() for part in parts)
     sizes = Sizes(
@@ -140,7 +140,7 @@ def category_of(name: str, input_shapes: Iterable[Any], in_optimizer: bool, size
 
 
 def summary(rows: list[tuple[str, str, float]]) -> dict[str, Any]:
-    """Kernels and milliseconds of a step by category and by operator, those that take longest first."""
+    """Kernels and milliseconds of a step by category and by operator, the slowest first."""
     total = sum(microseconds for _, _, microseconds in rows)
 
     def grouped(column: int, most: int | None = None) -> list[dict[str, Any]]:

@@ -26,7 +26,7 @@ CONTEXT_POWER = 0.75
 SEED = 1
 """Random seed of the randomized SVD (Halko et al. 2011)."""
 ITERATIONS = 2
-"""Its power iterations."""
+"""Power iterations of the randomized SVD."""
 
 
 class WordVectors(Options):

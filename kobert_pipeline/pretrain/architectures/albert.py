@@ -22,7 +22,7 @@ class Albert(Architecture):
     """Width of the embeddings, which are projected to hidden_size."""
 
     def encoder_weights(self, head: str) -> int:
-        """Includes the projection of the embeddings."""
+        """Weights of the layers, each counted as often as it is used, and of the projection of the embeddings."""
         return super().encoder_weights(head) + self.embedding_size * self.hidden_size
 
     def head_weights(self, vocab_size: int, head: str) -> int:
@@ -30,7 +30,7 @@ class Albert(Architecture):
         return self.embedding_size * (self.hidden_size + vocab_size)
 
     def parameter_count(self, vocab_size: int, head: str) -> int:
-        """One layer's weights, and narrow embeddings."""
+        """The number of parameters: one layer's weights, which all layers share, and narrow embeddings."""
         encoder = self.encoder_weights(head) // self.num_hidden_layers
         positions = self.max_position_embeddings * self.embedding_size
         return encoder + self.head_weights(vocab_size, head) + positions

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from kobert_pipeline.pretrain.tensor_batch import TensorBatch
 
 GENERATOR = "generator"
-"""Folder of the generator, inside that of the discriminator."""
+"""Folder of the generator, inside the discriminator's."""
 
 
 class Electra(Architecture):
@@ -40,7 +40,7 @@ class Electra(Architecture):
         return self
 
     def encoder_weights(self, head: str) -> int:
-        """Those of the discriminator with its head, and of the generator, each with its projection of the
+        """Weights of the discriminator with its head, and of the generator, each with its projection of the
         embeddings."""
         # a generator of half the width has matrices of a quarter of the size
         share = self.generator_share if head == "discriminator" else 0.0

@@ -21,7 +21,7 @@ class Gpt2(Architecture):
 
     @classmethod
     def options_of(cls, config: Any) -> dict[str, Any]:
-        """As usual; the width of the feed-forward layer has another name."""
+        """The values of the options in a config, in which the width of the feed-forward layer has another name."""
         return super().options_of(config) | {"intermediate_size": config.n_inner or 4 * config.n_embd}
 
     def head_weights(self, vocab_size: int, head: str) -> int:
@@ -29,7 +29,7 @@ class Gpt2(Architecture):
         return self.hidden_size * vocab_size
 
     def activation_bytes(self, head: str, fp32_residuals: bool = True) -> int:
-        """Beside fp32 residuals one 16-bit copy for queries, keys and values together."""
+        """Bytes per token, less than usual beside fp32 residuals: queries, keys and values share one 16-bit copy."""
         saved = 4 * self.num_hidden_layers * self.hidden_size if fp32_residuals else 0
         return super().activation_bytes(head, fp32_residuals) - saved
 

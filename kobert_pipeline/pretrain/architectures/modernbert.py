@@ -30,7 +30,8 @@ class ModernBert(Architecture):
 
     @classmethod
     def options_of(cls, config: Any) -> dict[str, Any]:
-        """As usual; a config lists the type of each layer, which may follow no rule (None)."""
+        """The values of the options in a config, which lists the type of each layer; `global_attn_every_n_layers` is
+        None where the types follow no such rule."""
         is_global = [kind == "full_attention" for kind in config.layer_types]
         rules = (n for n in range(1, len(is_global) + 1) if is_global == [not i % n for i in range(len(is_global))])
         return super().options_of(config) | {"global_attn_every_n_layers": next(rules, None)}
@@ -79,7 +80,7 @@ class ModernBert(Architecture):
         return ModernBertForMaskedLM(config)
 
     def inputs(self, batch: "TensorBatch", config: Any) -> dict[str, "torch.Tensor"]:
-        """As usual, but without token types."""
+        """The encoder's arguments, without token types."""
         return {name: value for name, value in super().inputs(batch, config).items() if name != "token_type_ids"}
 
     def token_states(self, model: Any, hidden: "torch.Tensor") -> "torch.Tensor":

@@ -1,5 +1,4 @@
-"""RoBERTa (Liu et al. 2019): BERT's encoder without the pair head, with positions that start after that of the
-padding."""
+"""RoBERTa (Liu et al. 2019): BERT's encoder without the pair head, with positions that start after the padding's."""
 
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -23,7 +22,7 @@ class Roberta(Architecture):
         from transformers import RobertaConfig
 
         return RobertaConfig(
-            # the table has unused rows for the positions up to that of the padding
+            # the table has unused rows for the positions up to the padding's
             **self.sizes(vocab_size) | {"max_position_embeddings": self.max_position_embeddings + PAD_ID + 1},
             type_vocab_size=2,
             bos_token_id=CLS_ID,
@@ -37,7 +36,8 @@ class Roberta(Architecture):
         return RobertaForMaskedLM(config)
 
     def inputs(self, batch: "TensorBatch", config: Any) -> dict[str, "torch.Tensor"]:
-        """As usual, but the first position is pad_token_id + 1, as `transformers` numbers them for RoBERTa."""
+        """The encoder's arguments, with positions that begin at pad_token_id + 1, as `transformers` numbers them for
+        RoBERTa."""
         return super().inputs(batch, config) | {"position_ids": batch.position_ids[None] + config.pad_token_id + 1}
 
     def token_states(self, model: Any, hidden: "torch.Tensor") -> "torch.Tensor":

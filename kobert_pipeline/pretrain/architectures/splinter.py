@@ -25,11 +25,11 @@ class Splinter(Architecture):
     )  # fmt: skip
 
     def encoder_weights(self, head: str) -> int:
-        """Those of the layers, and what the span head computes of every token."""
+        """Weights of the layers, and of the parts of the span head that every token passes."""
         return super().encoder_weights(head) + 2 * self.hidden_size**2
 
     def parameter_count(self, vocab_size: int, head: str) -> int:
-        """Includes the matrices through which only question tokens pass."""
+        """The number of parameters, with the matrices through which only question tokens pass."""
         return super().parameter_count(vocab_size, head) + 4 * self.hidden_size**2
 
     def config(self, vocab_size: int) -> Any:

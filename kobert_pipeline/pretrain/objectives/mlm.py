@@ -59,5 +59,5 @@ class Mlm(MaskedObjective):
     def loss(
         self, architecture: Architecture, model: Any, batch: "TensorBatch"
     ) -> tuple["torch.Tensor", dict[str, "torch.Tensor"]]:
-        """Mean cross-entropy over masked tokens, plus that over pairs if `nsp`."""
+        """Mean cross-entropy over masked tokens, plus the mean over pairs if `nsp`."""
         return token_and_pair_loss(architecture, model, batch, "nsp" if self.nsp else None)

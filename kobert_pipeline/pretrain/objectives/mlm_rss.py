@@ -66,7 +66,7 @@ class MlmRss(MaskedObjective):
     def loss(
         self, architecture: Architecture, model: Any, batch: "TensorBatch"
     ) -> tuple["torch.Tensor", dict[str, "torch.Tensor"]]:
-        """Mean cross-entropy over masked tokens, plus that over the starts and ends of answers."""
+        """Mean cross-entropy over masked tokens, plus the mean over the starts and ends of answers."""
         hidden = architecture.hidden(model, batch)
         mlm_loss, _, values = token_loss(architecture, model, hidden, batch, "mlm")
         rss_loss, values_of_spans = span_loss(architecture, model, hidden, batch, "rss")
