@@ -19,8 +19,8 @@ from kobert_pipeline.files import write_array
 from kobert_pipeline.tokenizer.special_tokens import OUR_IDS, SpecialIds
 
 MORPHEME, EOJEOL, SENTENCE, PARAGRAPH, DOCUMENT = 1, 2, 4, 8, 16
-"""Bits of the first token of each unit. The start of a document is also the start of a paragraph, that of a paragraph
-also the start of a sentence and an eojeol, and so on down."""
+"""Bits of the first token of each unit. The first token of a document also starts a paragraph, the first token of a
+paragraph also a sentence and an eojeol, and so on down."""
 
 FIELDS = ("ids", "boundaries", "documents", "ordered", "sources", "source_names")
 
@@ -99,9 +99,9 @@ class Shards:
         return {str(shard.source_names[source]) for shard in self.shards for source in np.unique(shard.sources)}
 
     def of_sources(self, patterns: Sequence[str]) -> "Shards":
-        """These shards, of which only the documents are chosen whose source has a name that matches a pattern (as in a
-        shell: `*` is any text), with or without the suffix of its compression; without patterns all of them.
-        Positions stay the same. Raises UserError for a pattern that matches no source."""
+        """These shards with only the documents chosen whose source has a name that matches a pattern (as in a shell:
+        `*` is any text), with or without the suffix of its compression; without patterns all of them. Positions stay
+        the same. Raises UserError for a pattern that matches no source."""
         if not patterns:
             return self
         names = sorted({str(name) for shard in self.shards for name in shard.source_names})

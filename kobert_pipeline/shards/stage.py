@@ -1,6 +1,6 @@
 """Analysed documents + tokenizer -> shards; or documents + the tokenizer of an existing checkpoint -> shards.
 
-The morphemes are those that the analysis stored, so no analyzer runs here; the ids equal those that the saved tokenizer
+The morphemes are read from the stored analysis, so no analyzer runs here; the ids are the same as the saved tokenizer
 gives for the raw text.
 """
 

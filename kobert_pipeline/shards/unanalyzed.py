@@ -1,7 +1,7 @@
 """Documents -> a shard, with any fast tokenizer and no analyzer.
 
-Words are those of the tokenizer's own pre-tokenization (`word_ids`), eojeols are separated by white space, and a
-sentence ends with its line, or with an eojeol that ends in a full stop, a question mark or an exclamation mark.
+Words come from the tokenizer's own pre-tokenization (`word_ids`), eojeols are separated by white space, and a sentence
+ends with its line, or with an eojeol that ends in a full stop, a question mark or an exclamation mark.
 """
 
 import re
