@@ -8,9 +8,10 @@ from pydantic import Field
 from kobert_pipeline.config.options import Options
 
 TEMPERATURES = 2.0 ** np.arange(-4, 10, 0.25)
-"""Those that are tried: scores are sums of two logits, with priors of tens added, and some models' reach hundreds."""
+"""The temperatures that are tried: scores are sums of two logits, with priors of tens added, and some models' reach
+hundreds."""
 NO_RIVALS = 1e-6
-"""The least share of all other spans, relative to that of the best."""
+"""The least share of all other spans, relative to the best span's."""
 
 
 class AnswerCalibration(Options):
@@ -19,21 +20,21 @@ class AnswerCalibration(Options):
     a part of it, and a model may be sure of a wrong answer."""
 
     temperature: float = Field(gt=0)
-    """Scores are divided by it."""
+    """Temperature by which scores are divided before the softmax."""
     slope: float = Field(ge=0)
-    """Of the line. 0: the scores say nothing of whether an answer is right."""
+    """Slope of the line. 0: the scores say nothing of whether an answer is right."""
     intercept: float
-    """Of the line."""
+    """Intercept of the line."""
 
     def probability(self, scores: np.ndarray) -> float:
-        """That of the best of `scores` (n,), of all that could be answered."""
+        """The probability that the best span is right, from the `scores` (n,) of all that could be answered."""
         odds = self.slope * float(log_odds(scores, np.array([self.temperature]))[0]) + self.intercept
         return float(1 / (1 + np.exp(-odds)))
 
     @classmethod
     def fit(cls, odds: np.ndarray, right: np.ndarray) -> Self | None:
-        """The likeliest for answers with these `log_odds`, (answers, TEMPERATURES), of which some are `right`,
-        (answers,); None where all are, or none."""
+        """The likeliest calibration for answers with these `log_odds`, (answers, TEMPERATURES), where `right`,
+        (answers,), says which are right; None where all are, or none."""
         from sklearn.linear_model import LogisticRegression
         from sklearn.metrics import log_loss
 

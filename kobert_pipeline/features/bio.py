@@ -21,7 +21,7 @@ TAG_SET = tuple(
         "(?P<side>[BIESLU])(?P<type>)",
     )
 )  # fmt: skip
-"""B-X, X-B, or B alone (of models, not of files), of which one is for all tags."""
+"""Forms of tags, B-X, X-B, or B alone (of models, not of files); all tags of a file or model have the same form."""
 ONLY_TYPE = "ENTITY"
 """What the spans of a model without types are called."""
 NO_ENTITY = {"O", "UNK", "PAD", "X", "[UNK]", "[PAD]", "[CLS]", "[SEP]", "<PAD>", "<UNK>"}
@@ -30,8 +30,8 @@ MARKED = re.compile(r"<([^<>]+):[A-Z]{2}>")
 """An entity in a text that marks its entities, as KLUE's `sentence` does."""
 
 Tag = tuple[bool, str | None]
-"""(whether a span begins here even after one of the same type, type); type None is outside, "" that of the token
-before."""
+"""(whether a span begins here even after one of the same type, type); None as the type is outside, "" means the type of
+the token before."""
 
 
 def parse_tag(tag: str) -> Tag:

@@ -149,8 +149,8 @@ def _sentence(rows: list[Row], token: str, tag: str) -> Row:
 
 
 def is_blank_sentence(row: Row) -> bool:
-    """Whether a row is a sentence without text, of which the corpora of the National Institute have some; in files of
-    other forms they are mistakes."""
+    """Whether a row is a sentence without text, as the corpora of the National Institute have some; in files of other
+    forms such a row is a mistake."""
     return row.location.unit == SENTENCE and not str(row.cells["form"] or "").strip()
 
 

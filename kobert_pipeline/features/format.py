@@ -71,7 +71,7 @@ def features_of_ids(rows: list[list[int]]) -> Features:
 
 
 def concatenate(parts: list[dict[str, np.ndarray]], sizes: list[int]) -> dict[str, np.ndarray]:
-    """The arrays of `Features` for all examples, from those of parts that have `sizes` examples each. Tokens and
+    """The arrays of `Features` for all examples, from the arrays of parts that have `sizes` examples each. Tokens and
     examples are then numbered from the start of the first part."""
     # a number such as `choices` is the same in every part
     joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0] if parts[0][name].ndim}

@@ -21,7 +21,7 @@ def featurize_in_parts(
 ) -> dict[str, np.ndarray]:
     """The arrays that `task.featurize` makes of all examples; at least one is needed. `done` is called with the
     number of examples so far. Raises UserError where they do not fit together."""
-    task.refuse_inconsistent(examples)  # all of them: those of one part may fit together
+    task.refuse_inconsistent(examples)  # all of them, since the examples of a single part may fit together
     parts, sizes = [], list[int]()
     for start in range(0, len(examples), EXAMPLES_AT_ONCE):
         some = examples[start : start + EXAMPLES_AT_ONCE]

@@ -73,7 +73,7 @@ class LabelledTask(SequenceTask):
         return lambda row: self._example(row, columns, read_label)
 
     def label_reader(self, columns: dict[str, str]) -> Callable[[Row], Any]:
-        """A function from a row to the training target; `columns` are those that `fields` are in."""
+        """A function from a row to the training target; `columns` are the columns of the `fields`."""
         parse_label, column = self.label_parser(), columns["label"]
         return lambda row: parse_label(cell(row, column))
 
@@ -127,16 +127,16 @@ class LabelledTask(SequenceTask):
 
 
 class FoundLabelsTask(LabelledTask):
-    """Rows whose labels are those of an option or else of the training files."""
+    """Rows whose labels an option lists, or else the training files have."""
 
     model_config = ConfigDict(coerce_numbers_to_str=True)  # labels: [0, 1]
 
     # an option here, a class constant in every other task
     labels: list[str] | None = Field(None, min_length=2)  # type: ignore[misc, assignment]
-    """The labels in the order of the model's outputs; null: those of the training files, sorted as text."""
+    """The labels in the order of the model's outputs; null: the labels in the training files, sorted as text."""
 
     _labels_of_model: bool = PrivateAttr(False)
-    """Whether they are those of a model."""
+    """Whether `labels` are a model's."""
 
     @field_validator("labels")
     @classmethod
@@ -197,13 +197,15 @@ class FoundLabelsTask(LabelledTask):
         return super().read(path) if self.labels is not None else self.fit_labels([path]).read(path)
 
     def label_indices(self) -> dict[str, int]:
-        """The index of each label by its name and, for those of a model of which none is a number, by its number."""
+        """The index of each label by its name and, where the labels are a model's and none is a number, by its
+        number."""
         names = {label: i for i, label in enumerate(self.labels or [])}
         by_number = self._labels_of_model and not any(label.isdecimal() for label in names)
         return {str(i): i for i in names.values()} | names if by_number else names
 
     def label_parser(self) -> Callable[[Any], Any]:
-        """As for every task; while `labels` is null, labels stay as they are."""
+        """A function from a label in the file to the training target; while `labels` is null, labels stay as they
+        are."""
         return super().label_parser() if self.labels is not None else parse_label
 
 
@@ -219,7 +221,7 @@ class ScoredTask(LabelledTask):
         return parse_score
 
     def predict(self, logits: dict[str, list[np.ndarray]], features: Features) -> list[Any]:
-        """The model's score per example; it is not clipped to those of the files."""
+        """The model's score per example; it is not clipped to the range of the files' scores."""
         return [float(row[0]) for row in logits["logits"]]
 
     def score(self, predictions: list[Any], examples: list[Example]) -> dict[str, float]:

@@ -241,7 +241,7 @@ def entity_scores(predictions: list[list[Any]], entities: list[list[Any]]) -> di
 
 
 def entity_counts(predictions: list[list[Any]], entities: list[list[Any]]) -> list[Counter[str]]:
-    """By type the number of entities that were predicted, that are right, and that are both."""
+    """The numbers of entities by type: of predicted ones, of right ones, and of entities that are both."""
     predicted, right = (
         {(text, *entity) for text, listed in enumerate(side) for entity in listed} for side in (predictions, entities)
     )

@@ -34,7 +34,7 @@ class FeaturesOptions(Options):
     so are dev and test, and the published model needs neither analyzer nor code."""
     synthesize: QuestionGeneration | None = Field(None, exclude_if=lambda value: value is None)
     """Also train on questions that are made from the corpus by rules, for tasks that answer questions; where there are
-    no training files, dev is taken from them, too. null: on those of the training files alone."""
+    no training files, dev is taken from them, too. null: on the training files' questions alone."""
     pairs: CorpusPairs | None = Field(None, exclude_if=lambda value: value is None)
     """Also train on pairs of texts from the corpus, for the task contrastive; where there are no training files, dev is
     taken from the corpus, too. null: on the training files alone."""
@@ -50,7 +50,7 @@ class FeaturesOptions(Options):
     @model_validator(mode="after")
     def _licenses_its_files(self) -> "FeaturesOptions":
         files = named_files(self)
-        # a mistyped path would leave its file without a licence, of which only the card would tell
+        # a mistyped path would leave its file without a licence, and only the card would show it
         if isinstance(self.license, dict) and (others := [name for name in self.license if name not in files]):
             raise ValueError(f"license names {others[0]}, but the files are {', '.join(files)}; give each its licence")
         return self
@@ -71,5 +71,5 @@ def train_files(options: FeaturesOptions) -> list[str]:
 
 
 def named_files(options: FeaturesOptions) -> list[str]:
-    """The names of all files: those of train, then dev and test."""
+    """The names of all files: train's, then dev's and test's."""
     return [name for name in (*train_files(options), options.dev, options.test) if name]

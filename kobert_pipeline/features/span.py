@@ -58,8 +58,8 @@ class SpanTask(Task):
     answer_priors: AnswerPriors = Field(NO_PRIORS, exclude_if=lambda value: value == NO_PRIORS)
     """What rules add to the scores of predicted answers, by what Kiwi finds; 0: nothing."""
     answer_calibration: AnswerCalibration | None = Field(None, exclude_if=lambda value: value is None)
-    """What gives an answer its `probability`; it changes no answer. null: fitted on dev, so that of answers with
-    probability 0.8 about 80 % are exactly right there; with fewer than 50 questions in dev answers have no
+    """What gives an answer its `probability`; it changes no answer. null: fitted on dev, where about 80 % of the
+    answers with probability 0.8 are then exactly right; with fewer than 50 questions in dev answers have no
     probability."""
 
     def featurize(self, examples: list[Example], tokenizer: Any, max_length: int) -> dict[str, np.ndarray]:
@@ -134,7 +134,7 @@ class SpanTask(Task):
             ) from None
 
     def in_training(self) -> Self:
-        """Without what predictions alone need, for which the analyzer would read each context once more."""
+        """The task without what predictions alone need, for which the analyzer would read each context once more."""
         return self.model_copy(update={"whole_words": False, "answer_priors": NO_PRIORS})
 
     def ablate_priors(self) -> tuple[Self, Self] | None:
@@ -158,7 +158,7 @@ class SpanTask(Task):
         return self.answered(self.best_spans(logits, features), logits, features)
 
     def answered(self, best: Spans, logits: dict[str, list[np.ndarray]], features: Features) -> Spans:
-        """Those of the `best` spans that are answers; here every question has one."""
+        """The `best` spans that are answers; here every question has an answer."""
         return best
 
     def best_spans(self, logits: dict[str, list[np.ndarray]], features: Features) -> Spans:
@@ -251,8 +251,8 @@ class SpanTask(Task):
         self, predictions: list[Any], logits: dict[str, list[np.ndarray]], features: Features
     ) -> list[dict[str, Any]]:
         """The answers with their characters in the context. `score` is the sum of the start and end logits of the best
-        span, with its priors; `probability` is that of the answer, "" included; None for an empty context, and without
-        an `answer_calibration`."""
+        span, with its priors; `probability` is how likely the answer is right, "" included; None for an empty context,
+        and without an `answer_calibration`."""
         best = self.best_spans(logits, features)
         answered = self.answered(best, logits, features)
         probabilities: dict[int, float] = {}
@@ -352,7 +352,7 @@ def span_scores(
     candidates: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> tuple[int, np.ndarray]:
     """The first token of the context, and the scores (C, C) of the spans from each of its C tokens to each, -inf for
-    those that may not be answered. The arguments are those of `best_span`."""
+    spans that may not be answered. The arguments are `best_span`'s."""
     inside = np.flatnonzero(offsets[:, 0] >= 0)
     if not len(inside):
         return 0, np.zeros((0, 0))
@@ -369,7 +369,7 @@ def span_scores(
 
 
 EMPTY = np.zeros(0), np.zeros((0, 2), np.int64)
-"""The `all_spans` of a window without any."""
+"""What `all_spans` gives for a window without spans."""
 
 
 def all_spans(

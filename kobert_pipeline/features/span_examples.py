@@ -66,8 +66,8 @@ def question_examples(
 
 
 def table_maker(task: str, fields: dict[str, str | None], first: Row, by: str = BY_OPTION) -> Callable[[Row], Example]:
-    """By the first row, the function from a row to its example. `fields` are the columns that the options of the `task`
-    name; errors say `by` what to name others."""
+    """The function from a row of a table to its example, by the first row. `fields` are the columns that the options of
+    the `task` name; errors say `by` what to name others."""
     if first.location.unit == QUESTION:
         return squad_example
     wanted = [RowField(name, fields[name], known, name not in ("id", "start")) for name, known in KNOWN.items()]

@@ -1,4 +1,4 @@
-"""Task files -> the examples of train, dev and test, without those that would make a score mean nothing."""
+"""Task files -> the examples of train, dev and test, without examples that would make a score mean nothing."""
 
 from pathlib import Path
 
@@ -167,8 +167,8 @@ def split_by_group(examples: list[Example], key: str, share: float) -> tuple[lis
 
 
 def drop_empty(train: list[Example], counts: dict[str, int]) -> list[Example]:
-    """The training examples without the empty ones of NSMC and PAWS-X, of which nothing can be learned; their number is
-    added to `counts`. Other tasks do not read any."""
+    """The training examples without the empty ones of NSMC and PAWS-X, from which nothing can be learned; their number
+    is added to `counts`. Other tasks do not read any."""
     with_text = [example for example in train if example["group"]]
     if len(with_text) < len(train):
         counts["train_examples_without_text"] = len(train) - len(with_text)

@@ -98,7 +98,7 @@ def add_from_corpus(
         dev = dev or dev_pairs
     train = [*generated, *splits["train"]]
     if not train or not dev:
-        # dev takes whole questions by their hash, but pairs by that of their documents
+        # dev takes whole questions by their hash, but pairs by the hash of their documents
         advice = "raise dev_share" if options.pairs else dev_share_advice(options, [*train, *dev])
         raise UserError(
             f"features: of {len(train) + len(dev):,} {'pairs' if options.pairs else 'questions'} made from the corpus "

@@ -55,7 +55,7 @@ class TaggingTask(Task):
     inference_options: ClassVar[tuple[str, ...]] = ("stride",)
 
     labels: list[str] | None = Field(None, min_length=1)
-    """Entity types in the order of the model's outputs; null: those of the training files, sorted."""
+    """Entity types in the order of the model's outputs; null: the types in the training files, sorted."""
     stride: int = Field(32, ge=0)
     """Tokens that two neighbouring windows of a text share, a quarter of max_length at most."""
 

@@ -44,7 +44,7 @@ class Task(Plugin):
     """The options that predictions depend on; `inference_state` saves them with the model."""
 
     _labels_found: bool = PrivateAttr(False)
-    """Whether `labels` are those of the training files, not an option; only for messages."""
+    """Whether `labels` come from the training files, not from an option; only for messages."""
     _label_of_output: list[int] | None = PrivateAttr(None)
     """The index of the label that each output of the model stands for; None: outputs are in the order of the labels."""
     _notes: list[str] = PrivateAttr(default_factory=list)
@@ -117,7 +117,7 @@ class Task(Plugin):
         """Each prediction as a JSON object, with its scores and what it was made for."""
 
     def classes(self) -> list[str]:
-        """The names of the labels of which an example has one; none for a task without such."""
+        """The names of the labels, where every example has one of them; none for other tasks."""
         return []
 
     def classification_report(self, predictions: list[Any], examples: list[Example]) -> dict[str, Any]:
@@ -126,11 +126,11 @@ class Task(Plugin):
         return {}
 
     def selection_score(self, scores: dict[str, float]) -> float:
-        """The one of the `scores` on dev by which models are selected."""
+        """The score on dev by which models are selected, from all the `scores`."""
         return scores[self.selection_metric(scores)]
 
     def selection_metric(self, scores: dict[str, float]) -> str:
-        """The name of that score."""
+        """The name of the score by which models are selected."""
         return self.metric
 
     def fit_labels(self, train: list[Path]) -> Self:
@@ -239,8 +239,8 @@ class Task(Plugin):
         return {}
 
     def rare_labels(self, train: list[Example]) -> dict[str, int]:
-        """The labels that at most `RARE` training examples have, with their number, where labels are those of the
-        training files: then a typing error is a label of its own."""
+        """The labels that at most `RARE` training examples have, with their number, where the labels come from the
+        training files: a typing error is then a label of its own."""
         counts = self.label_counts(train) if self._labels_found else {}
         return {label: count for label, count in counts.items() if count <= RARE}
 

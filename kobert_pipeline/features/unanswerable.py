@@ -63,7 +63,7 @@ class UnanswerableTask(SpanTask):
         return {i: span for i, span in best.items() if nulls[i] - span[0] <= self.null_threshold}
 
     def null_candidates(self, logits: dict[str, list[np.ndarray]], features: Features) -> dict[int, float]:
-        """The scores of [CLS] less the threshold, which exceed that of the best span where no answer is predicted."""
+        """The scores of [CLS] less the threshold, which exceed the best span's where no answer is predicted."""
         if self.null_threshold is None:
             return {}
         return {index: score - self.null_threshold for index, score in null_scores(logits, features).items()}
@@ -71,8 +71,8 @@ class UnanswerableTask(SpanTask):
     def results(
         self, predictions: list[Any], logits: dict[str, list[np.ndarray]], features: Features
     ) -> list[dict[str, Any]]:
-        """As for every question; with a threshold also `null_score`, that of no answer, which is predicted where it
-        exceeds `score` by more than the threshold."""
+        """The answers as for every question; with a threshold also `null_score`, the score of no answer, which is
+        predicted where it exceeds `score` by more than the threshold."""
         rows = super().results(predictions, logits, features)
         if self.null_threshold is None:
             return rows
@@ -90,7 +90,7 @@ class UnanswerableTask(SpanTask):
 
 
 def null_scores(logits: dict[str, list[np.ndarray]], features: Features) -> dict[int, float]:
-    """By example number, the score of no answer: the lowest score of [CLS] over its windows."""
+    """The score of no answer by example number: the lowest score of [CLS] over the windows of an example."""
     # lowest, because one window that contains the answer is enough for an answer
     scores: dict[int, float] = {}
     for example, start, end in zip(

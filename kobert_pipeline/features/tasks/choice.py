@@ -67,7 +67,7 @@ class Choice(LabelledTask):
 
     @property
     def noisy_inputs(self) -> tuple[str, ...]:
-        """None yet."""
+        """None: candidates get no noise yet."""
         return ()
 
     @property

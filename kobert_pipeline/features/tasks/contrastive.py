@@ -141,8 +141,8 @@ class Contrastive(SequenceTask):
         return {}
 
     def predict(self, logits: dict[str, list[np.ndarray]], features: Features) -> list[Any]:
-        """For each text the rank of the one that belongs to it, as `ranks`, by the cosine of their `vectors`; of pairs
-        with scores the cosine."""
+        """The rank, for each text, of the text that belongs to it, as `ranks` gives it for the cosines of `vectors`; of
+        pairs with scores the cosine."""
         vectors = np.stack([row[:2] for row in logits["vectors"]])
         vectors /= np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), np.finfo(np.float32).tiny)
         if is_graded(features.examples):

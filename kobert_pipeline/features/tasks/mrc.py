@@ -1,6 +1,6 @@
 """Machine reading comprehension with unanswerable questions: KLUE-MRC, SQuAD 2.0 and files in their form.
 
-Besides the scores of SQuAD 2.0 over KorQuAD's characters, those of Park et al., *KLUE*, NeurIPS 2021.
+Scored as in SQuAD 2.0, over KorQuAD's characters, and as in Park et al., *KLUE*, NeurIPS 2021.
 """
 
 from pathlib import Path
@@ -27,6 +27,6 @@ class Mrc(UnanswerableTask):
         return question_examples(question_rows(path), self.name)
 
     def score(self, predictions: list[Any], examples: list[Example]) -> dict[str, float]:
-        """As for every task with unanswerable questions, and KLUE's exact match and ROUGE-W, in percent."""
+        """The scores of every task with unanswerable questions, and KLUE's exact match and ROUGE-W, in percent."""
         answers = [[text for text, _ in example["answers"]] for example in examples]
         return super().score(predictions, examples) | klue_scores(predictions, answers)

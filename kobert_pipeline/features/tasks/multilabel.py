@@ -42,8 +42,8 @@ class Multilabel(FoundLabelsTask):
     metric: Literal["macro_f1", "micro_f1", "subset_accuracy"] = "macro_f1"  # type: ignore[misc]
     """The score by which models are selected on dev."""
     labels: list[str] | None = Field(None, min_length=2)  # type: ignore[misc]
-    """The labels in the order of the model's outputs, or the columns of 0 and 1; null: those of the training files,
-    numbers by their value, other names as text, or all columns that hold nothing but 0 and 1."""
+    """The labels in the order of the model's outputs, or the columns of 0 and 1; null: the labels in the training
+    files, numbers by their value, other names as text, or all columns that hold nothing but 0 and 1."""
     separator: str = Field(",", min_length=1)
     """What separates labels in a cell of text."""
     thresholds: float | dict[str, float] | None = None
@@ -242,8 +242,8 @@ def is_one(row: Row, column: str) -> bool:
 
 
 def is_multi_hot(items: list[Any]) -> bool:
-    """Whether items are 0 or 1 for each label, of which one occurs twice; in a list of the numbers of labels none
-    does."""
+    """Whether items say 0 or 1 for each label: 0 or 1 then occurs twice, while in a list of the numbers of labels no
+    number does."""
     values = [binary(item) for item in items]
     return None not in values and len(set(values)) < len(values)
 

@@ -33,7 +33,8 @@ class Nsmc(SequenceTask):
         return list(readable(tried(read_reviews(path, advice), lambda first: _example)))
 
     def text_parser(self, first: Row) -> Callable[[str, Row], str]:
-        """In the form of NSMC's own files a text is the cell without the quotes that training leaves out."""
+        """A text is its cell; in the form of NSMC's own files it is the cell without the quotes that training leaves
+        out."""
         is_nsmc = tuple(first.cells) == COLUMNS and data_suffix(first.location.path) in (".tsv", ".txt")
         return (lambda text, row: unquoted(text)) if is_nsmc else super().text_parser(first)
 

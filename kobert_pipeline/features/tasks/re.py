@@ -1,8 +1,8 @@
 """Relations between two marked entities of a sentence (KLUE-RE, your own files).
 
 The entities are enclosed in marker tokens, with their types where the file gives them, and the whole is classified
-(Baldini Soares et al., *Matching the Blanks*, ACL 2019; typed: Zhou and Chen, AACL 2022). Scores are those of Park et
-al., *KLUE*, NeurIPS 2021.
+(Baldini Soares et al., *Matching the Blanks*, ACL 2019; typed: Zhou and Chen, AACL 2022). Scores are KLUE's (Park et
+al., NeurIPS 2021).
 """
 
 import re
@@ -60,8 +60,8 @@ class Re(FoundLabelsTask):
     object: str | None = None
     """Column of the object; null: object_entity or object, where there is one."""
     types: list[str] | None = None
-    """The types of entities, which the markers have; []: markers without types; null: those of the training files, none
-    where an entity has no type. Stored with the model."""
+    """The types of entities, which the markers have; []: markers without types; null: the types in the training files,
+    none where an entity has no type. Stored with the model."""
     no_relation: str = "no_relation"
     """The label of no relation, which the micro F1 leaves out."""
 

@@ -25,9 +25,9 @@ class Tagging(TaggingTask):
     tokens: str | None = None
     """Column of the tokens; null: tokens or words."""
     tags: str | None = None
-    """Column of the tokens' tags, or of those of the text's eojeols; null: recognized by its name and values."""
+    """Column of the tags of the tokens, or of the text's eojeols; null: recognized by its name and values."""
     tag_names: list[str] | None = None
-    """The names of the tags 0, 1, ..., where tags are numbers; null: those of KLUE-NER, if the numbers fit them."""
+    """The names of the tags 0, 1, ..., where tags are numbers; null: KLUE-NER's, if the numbers fit them."""
     separator: str = " "
     """Text between two tokens; nothing is added where white space is among the tokens."""
 
