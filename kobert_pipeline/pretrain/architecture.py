@@ -151,6 +151,7 @@ class Architecture(Plugin):
 
     def activation_bytes(self, head: str, fp32_residuals: bool = True) -> int:
         """Bytes per token that the layers of a model of the kind `head` save for the backward pass, in bf16."""
+        # counted in small models, not measured on a GPU (docs/results/engine);
         # per layer, with H the hidden and I the intermediate size, and residuals in fp32 (or in 16 bits):
         #    8 H (4 H)  the inputs of both layer norms
         #    8 H (4 H)  16-bit copies of their outputs, for queries, keys, values and the feed-forward layer (the two

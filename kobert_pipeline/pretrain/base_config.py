@@ -35,6 +35,7 @@ def read_config(folder: Path) -> Any:
         raise UserError(
             f"pretrain.base: {path} is not the config of a model (vocab_size is {rows!r:.60}); give another folder"
         )
+    # only for its error: what `transformers` can load may still be of a type that is not ours
     Architecture.name_of(values["model_type"], f"base {folder}")
     try:
         return AutoConfig.for_model(**values)

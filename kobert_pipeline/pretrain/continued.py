@@ -56,6 +56,7 @@ def load(
         folder, config=config, dtype=torch.float32, use_safetensors=True, trust_remote_code=False,
         output_loading_info=True,
     )  # fmt: skip
+    # only the training goes without dropout: the saved config has the checkpoint's, for fine-tuning
     model.config.update(dropouts)
     architecture = Architecture.of_model(config, "the checkpoint", logits_chunk_size=logits_chunk_size)
     return architecture, model, {"weights_started_at_random": len(info["missing_keys"])}

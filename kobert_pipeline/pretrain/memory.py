@@ -29,6 +29,7 @@ FULL_LOGIT_BYTES = 8
 FULL_PRECISION = 1.6
 """How much more activations take without mixed precision: less than twice, since the inputs of layer norms are fp32 in
 both and no 16-bit copies are made."""
+# assumed: what CUDA's context and fragmentation take was not measured (docs/results/engine)
 USABLE = 0.9
 """Share of a GPU's memory that tensors can take; the rest is for CUDA's context, workspaces and fragmentation."""
 TOKENS_MULTIPLE, MOST_TOKENS = 1024, 2**24

@@ -41,6 +41,7 @@ class LossModule(torch.nn.Module):
         super().__init__()
         for part in model.modules():  # ELECTRA's generator is a model inside the model
             if isinstance(part, PreTrainedModel):
+                # `transformers`' own attention would let the sequences of a batch see each other
                 part.set_attn_implementation("packed")
                 part.logits_gradient = LogitsGradient()  # for `token_loss`; compiled with the model's modules
         if not fp32_residual_connection:
@@ -148,7 +149,8 @@ def batches(schedule: PhaseSchedule, plan: Plan, module: LossModule | None = Non
         if plan.torch_compile:
             shape = shape_to_compile(math.ceil(loader.batch_tokens / parts), loader.max_length, loader.objective)
         elif target_device.type == "cpu" and plan.mixed_precision == "bf16":
-            # oneDNN makes and keeps a kernel for every shape that it meets
+            # oneDNN makes and keeps a kernel for every shape that it meets: 240 MiB more in a short training without
+            # these multiples (docs/results/engine)
             shape = (CPU_MULTIPLE, loader.max_length, CPU_MULTIPLE, CPU_MULTIPLE)
         else:
             return to_device(batch, target_device, varlen, tiled)

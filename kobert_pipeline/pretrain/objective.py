@@ -91,6 +91,7 @@ class MaskedObjective(Objective):
     @property
     def predicted_share(self) -> float:
         """`mlm_probability`, the larger one of two."""
+        # memory and the shape to compile must do for every step
         return max(self._rates)
 
     @property

@@ -78,6 +78,7 @@ class PhaseSchedule:
 
     def _build(self, step: int) -> Batch:
         phase = self._phase_at(step)
+        # progress is 1 at the last step; `max` is for a training of a single step
         return self.loaders[phase].batch(step - self._first_step(phase), step / max(1, self.steps - 1))
 
     def _phase_at(self, step: int) -> int:

@@ -220,6 +220,7 @@ def initial_model(
     from kobert_pipeline.training.log import quiet_transformers
 
     quiet_transformers()
+    # right before the model is made, so that its initial weights depend on the seed alone
     torch.manual_seed(options.plan.seed)
     if checkpoint:
         chunk = options.architecture.logits_chunk_size
@@ -235,6 +236,7 @@ def initial_model(
         dropouts = switch_off_dropout(config)
         model = architecture.model(config, head)
         started = start_from(model, folder, tokenizer)
+        # only the training goes without dropout: the saved config has the base's, for fine-tuning
         model.config.update(dropouts)
         known = {"commit": commit_of(options.base, folder), "base_model": base_model_of(options.base, folder)}
         options = options.model_copy(update={"architecture": architecture})

@@ -53,6 +53,7 @@ def profile_step(module: LossModule, parts: list[Any], plan: Plan) -> dict[str, 
         tokens // len(parts),
     )
     optimizer = optimizer_of(module, plan)
+    # the steps are only timed, and leave the weights as they are
     set_learning_rate(optimizer, 0.0)
     finite = FiniteCheck(optimizer, device())
     is_cuda = device().type == "cuda"

@@ -54,6 +54,8 @@ def start_from_counts(model: Any, shards: Shards, options: WordVectors) -> dict[
         weights[torch.from_numpy(known)] = (
             torch.from_numpy(word_vectors[known] / lengths[known, None]).to(weights) * usual
         )
+        # with the bias the loss of a small ModernBERT was 6.89 after 98 steps, with the vectors alone 7.00
+        # (docs/results/tries.md)
         if (bias := output_bias(model, weights)) is not None:
             logs = np.log((frequencies + 1) / (frequencies.sum() + len(frequencies)))
             # around zero, where 16-bit numbers are dense; adding a constant to all logits changes nothing
@@ -141,5 +143,6 @@ def vectors(counts: Any, size: int) -> np.ndarray:
     matrix = coo_matrix((information[positive].astype(np.float32), coordinates), shape=counts.shape).tocsr()
     left, strengths, _ = randomized_svd(matrix, min(size, len(totals)), n_iter=ITERATIONS, random_state=SEED)
     left[np.diff(matrix.indptr) == 0] = 0  # what is left there is rounding
+    # the root of the strengths: with the strengths themselves vectors are worse (Levy, Goldberg and Dagan 2015)
     word_vectors = left * np.sqrt(strengths)
     return np.pad(word_vectors, ((0, 0), (0, size - word_vectors.shape[1]))).astype(np.float32)

@@ -34,6 +34,7 @@ class MlmRss(MaskedObjective):
     sequence_format: Literal["full_sentences", "doc_sentences"] = "full_sentences"
     """As in the objective mlm: as many sentences as fit, across documents or of one document. Spans recur within a
     document, in unordered documents within a paragraph."""
+    # as in the paper
     max_span_length: int = Field(10, gt=0)
     """Largest number of tokens in a recurring span."""
     max_questions_per_seq: int = Field(8, gt=0)

@@ -25,6 +25,8 @@ class Rtd(MaskedObjective):
 
     name: Literal["rtd"] = "rtd"
 
+    # the paper's; in a short training with `tied: encoder` it drowns the generator's loss, as 2 or 5 do not
+    # (docs/results/engine)
     discriminator_weight: float = Field(50.0, gt=0)
     """Weight of the discriminator's loss; the generator's has weight 1."""
     sequence_format: Literal["full_sentences", "doc_sentences"] = "full_sentences"
