@@ -81,6 +81,7 @@ def compile_for_first_batch(
     # decided together, since compiled and plain ranks would round differently
     if all_reduce_any(accelerator, late)[0]:
         for part in module.modules():
+            # what Module.compile sets; PyTorch has no function that takes it back
             part._compiled_call_impl = None
         torch._dynamo.reset()
         current_display().say(

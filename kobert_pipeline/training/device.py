@@ -22,6 +22,7 @@ BF16_INSTRUCTIONS = ("avx512_bf16", "avx10_2", "amx_bf16", "bf16", "sve_bf16")
 def device() -> torch.device:
     """This process's own GPU, or the CPU where there is none."""
     if torch.cuda.is_available():
+        # `torchrun` gives each of its processes this variable
         return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
     return torch.device("cpu")
 

@@ -43,6 +43,7 @@ class ConfigValues:
 
 def max_input_length(config: dict[str, Any]) -> int:
     """The largest number of tokens that a model takes. Raises UserError where the config does not give it."""
+    # `n_positions` is GPT-2's name
     positions = config.get("n_positions", config.get("max_position_embeddings"))
     if not isinstance(positions, int):
         raise UserError(
@@ -58,6 +59,7 @@ def fine_tuned_for(config: dict[str, Any]) -> tuple[str | None, dict[str, Any]]:
     """The task that a model was fine-tuned on, and its state for inference: `max_length` in training, and what the
     task's `inference_state` returned. (None, {}) for a model that this package did not fine-tune."""
     params = config.get("task_specific_params")
+    # fine-tuning stores one task, and the first entry is it
     for name, state in params.items() if isinstance(params, dict) else ():
         return name, state if isinstance(state, dict) else {}
     return None, {}

@@ -133,6 +133,7 @@ def train(
             set_learning_rate(inner_optimizer, rate)
             loss, values = take_step(accelerator, module, optimizer, parts, plan, finite)
             step += 1
+            # an error of the writing thread, such as a full disk, ends the training now and not at the next checkpoint
             writer.raise_error()
             last = step == steps
             unchecked_parts += len(parts)  # on all ranks the same number

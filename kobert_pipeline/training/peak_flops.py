@@ -35,6 +35,7 @@ def peak_flops(accelerator: Accelerator) -> dict[str, float]:
 def measured_flops(accelerator: Accelerator) -> float:
     """Operations per second that a large matrix product reaches on this rank's device."""
     cuda = accelerator.device.type == "cuda"
+    # large enough to keep a GPU busy; 1,024 take a core some hundredths of a second
     size, dtype = (4096 if cuda else 1024), torch.bfloat16 if accelerator.mixed_precision == "bf16" else torch.float32
     matrix = torch.ones(size, size, device=accelerator.device, dtype=dtype)
     seconds = []

@@ -39,6 +39,7 @@ class Plan(Options):
     """Share of the steps in which the learning rate of the schedule `wsd` falls."""
     weight_decay: float = Field(0.01, ge=0)
     """Decoupled weight decay; biases and norms are not decayed."""
+    # RoBERTa's (Liu et al. 2019); fine-tuning has the usual 0.999
     adam_betas: tuple[float, float] = (0.9, 0.98)
     """AdamW's beta1 and beta2."""
     max_grad_norm: float = Field(1.0, gt=0)

@@ -94,6 +94,7 @@ def visible_keys(bounds, start, rows, is_real, tokens, left, right):
 def masked_scores(queries, more_queries, keys, more_keys, columns, first, last, scale):
     """The scores of queries for keys, (rows, columns), times log2(e), since a GPU has an instruction for exp2; -inf
     where a row does not see the key."""
+    # "ieee", here and below, since by default Triton rounds fp32 factors to TF32
     scores = tl.dot(queries, tl.trans(keys), input_precision="ieee")
     scores = tl.dot(more_queries, tl.trans(more_keys), scores, input_precision="ieee")
     is_visible = (columns >= first[:, None]) & (columns <= last[:, None])
@@ -268,6 +269,7 @@ def kernel_error(device: torch.device, width: int, is_rotary: bool) -> str | Non
     """Why the kernels can't be used for heads of this width on a GPU, found by computing a small batch in bf16 and
     comparing it with plain PyTorch in fp32; None where they are right."""
     generator = torch.Generator().manual_seed(0)
+    # a single token, a full tile and lengths between; the window below is narrower than the long ones
     lengths = np.array([22, 1, 100, 5, 128, 60])
     layout: Any = copy_to_device(SequenceLayout.of(lengths, varlen=True, tiled=True), device)
     tokens, left, right = int(lengths.sum()), 40, 30

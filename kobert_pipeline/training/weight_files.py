@@ -149,6 +149,7 @@ def load_pretrained(model_class: Any, folder: Path) -> tuple[Any, dict[str, Any]
     config = model_class.config_class.from_dict(with_label_keys(read_json(folder / "config.json")))
     with torch.device("meta"):  # names only, no memory for the weights
         encoder = model_class(config).base_model
+    # from tensors and not from the folder: `transformers` would not know the names of wrappers
     model, loading_info = model_class.from_pretrained(
         None,
         config=config,
