@@ -30,6 +30,7 @@ SOFT_LABELS = "soft_labels"
 ARRAYS = ("windows", "input_ids", "token_type_ids", SOFT_LABELS)
 WRITES = tuple(f"{name}.npy" for name in ARRAYS)
 """Every file of a folder of soft labels."""
+# not the run's: the seeds of a fine-tuning share one folder of soft labels
 DRAW_SEED = 1
 """Random seed of the choice of texts."""
 LABELLING_BATCH_SIZE = 128

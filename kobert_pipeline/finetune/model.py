@@ -116,7 +116,8 @@ def build(
     # float32 whatever type the weights are stored in: a step is often too small to change one of half precision
     model = auto.from_config(config, dtype=torch.float32) if from_scratch else _pretrained(auto, pretrained, config)
     if vocab_size:
-        # the tokens of an earlier fine-tuning give way to this one's
+        # the tokens of an earlier fine-tuning give way to this one's; mean_resizing would draw new rows around the mean
+        # of all others
         model.resize_token_embeddings(max(vocab_size, config.vocab_size - before), mean_resizing=False)
     if isinstance(task, SpanTask) and task.exact_match_feature:
         add_match_types(model)

@@ -96,6 +96,7 @@ class NgramClassifier:
             is_positive = labels == positive
             if is_positive.all() or not is_positive.any():  # nothing to tell apart, as for a label that no example has
                 weights.append(np.zeros(HASHES))
+                # half a text more on either side, so that the log-odds are finite
                 intercepts.append(np.log(is_positive.sum() + 0.5) - np.log((~is_positive).sum() + 0.5))
                 continue
             ratios = np.where(frequent, log_count_ratios(counts, is_positive), 0)
@@ -218,6 +219,7 @@ def texts_of(features: Features, tokenizer: Any) -> Iterator[str]:
 def spelling(tokenizer: Any) -> np.ndarray:
     """What each token of a tokenizer's backend adds to a text: (V,) of str."""
     tokens = [tokenizer.id_to_token(id_) or "" for id_ in range(tokenizer.get_vocab_size())]
+    # WordPiece's mark of a token that continues a word is no part of the text
     return np.array([token.removeprefix("##") for token in tokens], object)
 
 
@@ -232,7 +234,8 @@ def counted(options: Ngrams, texts: Iterable[str]) -> "csr_matrix":
     """Which n-grams each text has: (n, HASHES) of 0 and 1, float32."""
     from sklearn.feature_extraction.text import HashingVectorizer
 
-    # no alternating signs: the log-count ratios need counts, which are not negative
+    # presence and not counts (binary), as in the paper; no alternating signs: the log-count ratios need counts, which
+    # are not negative
     hashing = HashingVectorizer(
         analyzer="char", ngram_range=(options.min_n, options.max_n), n_features=HASHES, binary=True, norm=None,
         alternate_sign=False, lowercase=False, dtype=np.float32,

@@ -58,6 +58,7 @@ class PackedModernBert(torch.nn.Module):
 
     def __init__(self, base: Any) -> None:
         super().__init__()
+        # copies of all that changes below: other callers still use the model, with its own kernel
         self.base, config = with_own_parts(base), copy(base.config)
         config._attn_implementation = "packed"
         self.base.config = config
