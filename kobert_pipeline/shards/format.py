@@ -63,6 +63,7 @@ def open_shard(folder: Path, name: str) -> Shard:
     except (OSError, ValueError, EOFError) as error:
         raise UserError(f"shard {name} in {folder} cannot be read ({error}); rebuild it with --redo shards") from None
     tokens = len(shard.ids)
+    # a slice, since a damaged file may hold no number at all
     ends = shard.documents[-1:].tolist()
     per_document = {len(shard.ordered), len(shard.sources), len(shard.documents) - 1}
     sources_fit = not len(shard.sources) or shard.sources.max() < len(shard.source_names)
@@ -92,6 +93,7 @@ class Shards:
 
     def __iter__(self) -> Iterator[tuple[int, Shard]]:
         """The global position of each shard's first token, and the shard."""
+        # not strict, since `offsets` also has the end of the last shard
         return zip(self.offsets.tolist(), self.shards, strict=False)
 
     def names(self) -> set[str]:

@@ -109,6 +109,7 @@ class Parts:
             backend = read_morpheme_backend(self.tokenizer / VOCABULARY_FILE)
         else:
             backend = load_tokenizer(self.tokenizer).backend_tokenizer
+            # a saved tokenizer may ask for both, but documents are encoded whole
             backend.no_truncation()
             backend.no_padding()
         backend.encode_special_tokens = True  # "[MASK]" in a document is six characters, not the special token
@@ -235,6 +236,7 @@ def boundaries_of(document: AnalyzedDocument, words: np.ndarray) -> np.ndarray:
     bits[segmentation.initial] |= EOJEOL
     bits[segmentation.initial & (np.diff(lines, prepend=-1) != 0)] |= PARAGRAPH
     bits[np.diff(segmentation.sentences, prepend=-1) != 0] |= SENTENCE
+    # a slice, since a document may have no token
     bits[:1] |= DOCUMENT
     # of a morpheme's tokens only the first starts anything
     first = np.diff(words, prepend=-1) != 0
