@@ -42,6 +42,7 @@ class AnswerCalibration(Options):
             return None
         fitted = []
         for temperature, column in zip(TEMPERATURES.tolist(), odds.T, strict=True):
+            # infinite C is no penalty: the likeliest line is asked for
             line = LogisticRegression(C=np.inf).fit(column[:, None], right)
             slope, intercept = float(line.coef_[0, 0]), float(line.intercept_[0])
             if slope < 0:  # the surer, the more often wrong: by chance, among few answers

@@ -79,6 +79,7 @@ def holds_rows(path: Path) -> bool:
         return suffix in (".json", ".jsonl", ".parquet", ".xlsx")
     with open_lines(path) as lines:
         names = {name.strip().strip('"').casefold() for name in next(lines, "").split(DELIMITERS[suffix])}
+    # a .tsv file may hold tokens in lines, so its columns must be known ones; a .csv file of several columns is a table
     if names & {*TOKEN} and names & {*TAG} and (names & {*OF_SENTENCE} or suffix == ".csv"):
         return True
     has_marks = names & {name.casefold() for name in (*KNOWN["entities"], *KNOWN["tags"])}

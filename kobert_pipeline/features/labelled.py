@@ -82,6 +82,7 @@ class LabelledTask(SequenceTask):
         allowed."""
         allowed = self.label_indices()
         truth = len(self.labels) == 2  # of three labels none is True
+        # `allowed` last: a label as it is written goes before the value of another one
         by_value = {label_value(name, truth): i for name, i in allowed.items()} | allowed
         folded = [name.casefold() for name in by_value]
         # where no other label differs by case alone
@@ -175,6 +176,7 @@ class FoundLabelsTask(LabelledTask):
         two."""
         if self.labels is not None:
             return self
+        # not `self.read`, which calls this function while there are no labels
         examples = [example for path in train for example in LabelledTask.read(self, path)]
         refuse_empty("train", train, len(examples))
         by_value: dict[str, set[str]] = {}

@@ -38,6 +38,7 @@ class SpanTask(Task):
         "answer_priors", "answer_calibration",
     )  # fmt: skip
 
+    # these three as in BERT's run_squad
     stride: int = Field(128, ge=0)
     """Tokens that two neighbouring windows of a context share, a quarter of max_length at most."""
     max_answer_tokens: int = Field(30, gt=0)
@@ -202,6 +203,7 @@ class SpanTask(Task):
             of_windows = [all_spans(*self._window(i, logits, features)) for i in windows_of.get(example, ())]
             scores, spans = (np.concatenate([*parts]) for parts in zip(EMPTY, *of_windows, strict=True))
             if len(of_windows) > 1:
+                # best first, since of equal spans `np.unique` gives the first
                 order = np.argsort(-scores, kind="stable")
                 _, first = np.unique(spans[order], axis=0, return_index=True)
                 scores, spans = scores[order][first], spans[order][first]

@@ -179,6 +179,7 @@ def draw(examples: list[Example], count: int | None) -> list[Example]:
     """`count` of the examples, in their order; all for None, or if there are fewer."""
     if count is None:
         return examples
+    # the first of one permutation, so that a smaller draw is part of a larger one
     drawn = np.random.Generator(np.random.Philox(key=DRAW_SEED)).permutation(len(examples))[:count]
     return [examples[i] for i in np.sort(drawn)]
 

@@ -44,6 +44,7 @@ def run(
         counts |= {"train_examples_synthetic": synthetic["train"], "synthetic_made": sum(synthetic.values())}
         if synthetic["dev"]:
             counts["dev_examples_synthetic"] = synthetic["dev"]
+    # the same folder twice without a `plain_share`, which is then loaded once
     folders = dict.fromkeys((tokenizer, own_tokenizer(tokenizer, options.plain_share)))
     tokenizers = [add_tokens(load_tokenizer(folder), options.task.added_tokens) for folder in folders]
     loaded, published = tokenizers[0], tokenizers[-1]

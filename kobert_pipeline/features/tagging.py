@@ -162,6 +162,7 @@ class TaggingTask(Task):
     def featurize(self, examples: list[Example], tokenizer: Any, max_length: int) -> dict[str, np.ndarray]:
         """Windows over each text. Per token: `offsets` (tokens, 2) in characters of the text, and `labels`, which are
         IGNORE_INDEX for special tokens and tokens with more context in another window. Per window: `example` (n,)."""
+        # a quarter at most, so that windows always advance
         stride = min(self.stride, max_length // 4)
         encoded = tokenizer(
             [replace_surrogates(example["text"]) for example in examples],

@@ -291,6 +291,7 @@ def add_by_label(logits: np.ndarray, label_of_output: list[int], count: int) -> 
     """(..., outputs) logits of a softmax -> (..., count), by the label that each output stands for."""
     columns = np.full((*logits.shape[:-1], count), -np.inf, logits.dtype)
     for output, label in enumerate(label_of_output):
+        # logits are logarithms of probabilities up to a constant, so this adds the probabilities
         columns[..., label] = np.logaddexp(columns[..., label], logits[..., output])
     return columns
 

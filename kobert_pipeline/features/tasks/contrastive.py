@@ -60,6 +60,7 @@ class Contrastive(SequenceTask):
     where there is one."""
     pooling: Literal["mean", "cls", "max"] = "mean"
     """How the states of a text's tokens become its vector; stored with the model, which embeds so by default."""
+    # SimCSE's
     temperature: float = Field(0.05, gt=0)
     """The cosines of a batch are divided by this before the softmax; lower: the most similar wrong texts count more."""
 
@@ -144,6 +145,7 @@ class Contrastive(SequenceTask):
         """The rank, for each text, of the text that belongs to it, as `ranks` gives it for the cosines of `vectors`; of
         pairs with scores the cosine."""
         vectors = np.stack([row[:2] for row in logits["vectors"]])
+        # at least `tiny`, so that a vector of zeros has the cosine 0 and not NaN
         vectors /= np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), np.finfo(np.float32).tiny)
         if is_graded(features.examples):
             cosines: list[float] = (vectors[:, 0] * vectors[:, 1]).sum(-1).tolist()
