@@ -289,8 +289,8 @@ def binary(value: Any) -> bool | None:
 
 
 def lists_others(labels: set[str], mark: str, enough: Callable[[Iterable[bool]], bool] = all) -> str | None:
-    """The first label that consists of several, separated by `mark`, of which `enough` (all, or any) are labels of
-    other rows, alone or in other lists; None if there is none."""
+    """The first label that consists of several, separated by `mark`, `enough` (all, or any) of them labels of other
+    rows, alone or in other lists; None if there is none."""
     parts_of = {label: [part.strip() for part in label.split(mark)] for label in sorted(labels)}
     counts = Counter(part for parts in parts_of.values() for part in parts)
     lists = {label: parts for label, parts in parts_of.items() if len(parts) > 1 and all(parts)}

@@ -114,8 +114,7 @@ def train_and_select(
     """Train `model` with `plan`, whose seed is the run's, and `class_weights` (labels,), and select the best step.
 
     `soft`: texts with soft labels that are learned before the training set, and for how many epochs. Returns steps,
-    loss, the best step and its scores on dev; its weights are in `best_folder` afterwards.
-    """
+    loss, the best step and its scores on dev; its weights are in `best_folder` afterwards."""
     make_batches = partial(
         Batches, batch_size=plan.batch_size, seed=plan.seed, pad_id=pad_id_of(model),
         pad_to_multiple_of=width_multiple(plan, device().type),
@@ -127,7 +126,7 @@ def train_and_select(
         labelled, soft_epochs = soft
         parts.insert(0, (make_batches(labelled, {SOFT_LABELS: labelled.arrays[SOFT_LABELS]}), soft_epochs))
     schedule = BatchSchedule(parts)
-    # the epoch is that of the labelled examples, also while soft labels are learned
+    # counted in epochs of the labelled examples, also while soft labels are learned
     plan = plan.model_copy(update={"evaluate_every": evaluate_every})
     on_dev = DevEvaluator(model, task, dev, plan, out, best_folder)
     lr_scales = layerwise_lr_decay(model, plan.layerwise_lr_decay) if plan.layerwise_lr_decay < 1 else None

@@ -160,7 +160,7 @@ def part_number(path: Path) -> str:
 def _write(
     options: ShardsOptions, parts: Parts, out: Path, executor: Executor, num_workers: int | None
 ) -> dict[str, Any]:
-    """Write both shards of each part, except those that are finished; returns the counts of all."""
+    """Write both shards of each part that is not finished yet; returns the counts of all parts."""
     refuse_empty_split(options, parts.paths)
     step, sizes = ShardPart(options, parts, out), [count_documents([path]) for path in parts.paths]
     size = sum(path.stat().st_size for path in parts.paths)

@@ -89,7 +89,7 @@ MAIL = re.compile(
 TABLE_LINES, TABLE_SHARE = 4, 0.9
 """Lines that are a table if this share of them has the same number of tabs."""
 COLUMN_NAMES = re.compile(r'"?(?:[^\W\d]\w*)?"?(?:,"?[^\W\d]\w*"?)+')
-"""The first line of a CSV file; that of its column of row numbers may have no name."""
+"""The first line of a CSV file; the column of row numbers may have no name."""
 QUOTED = re.compile('"[^"]*"')
 JSON = re.compile(r'\s*(?:\[\s*)*\{\s*"(?:[^"\\\n]|\\.)*"\s*:')
 
