@@ -243,10 +243,15 @@ def command(*arguments: str) -> list[str]:
 
 
 @pytest.fixture(scope="session")
-def kobert() -> Iterator[Callable[..., Result]]:
+def kobert() -> Callable[..., Result]:
     """`kobert(*arguments)` inside this process, through the same `main` (an uncaught exception is status 1 and a
     traceback). What it analyses and publishes is analysed and checked here too (`analysed_here`, `checked_here`), and
     the parser of the command line is built once."""
+
+    import typer
+
+    # for commands alone: a test that parses arguments by itself would leave its options in the parser
+    parser = functools.cache(typer.main.get_command)
 
     def call(*arguments: object) -> Result:
         from kobert_pipeline.cli import main
@@ -255,7 +260,8 @@ def kobert() -> Iterator[Callable[..., Result]]:
         sys.argv = ["kobert", *map(str, arguments)]
         code = 0
         try:
-            with contextlib.ExitStack() as replaced:
+            with contextlib.ExitStack() as replaced, pytest.MonkeyPatch.context() as patch:
+                patch.setattr(typer.main, "get_command", parser)
                 if arguments[:1] in (("run",), ("analysis",)):
                     replaced.enter_context(analysed_here())
                 if arguments[:1] in (("run",), ("publish",)):
@@ -273,11 +279,7 @@ def kobert() -> Iterator[Callable[..., Result]]:
             sys.argv = before
         return Result(code, out.getvalue(), err.getvalue())
 
-    import typer
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(typer.main, "get_command", functools.cache(typer.main.get_command))
-        yield call
+    return call
 
 
 @pytest.fixture(scope="session")

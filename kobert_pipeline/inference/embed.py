@@ -18,7 +18,7 @@ from kobert_pipeline.features.format import features_of_ids
 from kobert_pipeline.features.rows import by_tokens, refuse_not_finite
 from kobert_pipeline.files import digest, sha256
 from kobert_pipeline.inference.encoders import POOLINGS, encoder_of
-from kobert_pipeline.inference.loading import AUTO, BACKENDS, TORCH, load
+from kobert_pipeline.inference.loading import AUTO, FILES, TORCH, load
 from kobert_pipeline.inference.tagged_morphemes import morphemes_of_tokens, with_tags
 from kobert_pipeline.inference.token_weights import TokenWeights
 from kobert_pipeline.inference.vector_files import Columns, write_vectors
@@ -91,7 +91,7 @@ class Embedder:
         embedder = cls(loaded.model, loaded.tokenizer, pooling, layers, weights, long)
         folders = dict.fromkeys((loaded.folder, loaded.tokenizer_folder))
         torch = loaded.backend == TORCH
-        model_files = weight_files(loaded.folder) if torch else [BACKENDS[loaded.backend]]
+        model_files = weight_files(loaded.folder) if torch else [FILES[loaded.backend]]
         names = ("config.json", *model_files, *TOKENIZER_FILES)
         paths = [parent / name for parent in folders for name in names]
         embedder.files = [path for path in paths if path.is_file()]

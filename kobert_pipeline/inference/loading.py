@@ -31,8 +31,10 @@ from kobert_pipeline.training.weight_files import NGRAMS, ONNX, ONNX_INT8, WEIGH
 
 MODEL_FILES = ("config.json", WEIGHTS)
 AUTO, TORCH, BY_ONNX, BY_NGRAMS = "auto", "torch", "onnx", "ngrams"
-BACKENDS = {TORCH: WEIGHTS, BY_ONNX: ONNX, "onnx-int8": ONNX_INT8, BY_NGRAMS: NGRAMS}
+BACKENDS = {TORCH: WEIGHTS, BY_ONNX: ONNX, "onnx-int8": ONNX_INT8}
 """{backend: the file of a published checkpoint that it computes}"""
+FILES = BACKENDS | {BY_NGRAMS: NGRAMS}
+"""The same with the backend that nobody chooses: a classifier over n-grams has no other."""
 DRIVER = Path("/proc/driver/nvidia/version")
 """Present where there is a GPU for torch; asking torch itself would take a second."""
 
@@ -103,7 +105,7 @@ def _locate(name: str, tokenizer: str | Path | None, backend: str) -> tuple[Path
     if here and tokenizer is not None and not is_published_tokenizer(here, tokenizer):
         refuse_unknown_tokenizer(here, Path(tokenizer))
         return here, Path(tokenizer), False
-    folder = here or locate(name, BACKENDS[backend], None if tokenizer is None else str(tokenizer))
+    folder = here or locate(name, FILES[backend], None if tokenizer is None else str(tokenizer))
     return folder, folder / (tokenizer or ""), True
 
 

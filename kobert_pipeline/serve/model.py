@@ -12,7 +12,7 @@ from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.task import Example, Task
 from kobert_pipeline.inference.checkpoint import Checkpoint
 from kobert_pipeline.inference.embed import Embedder
-from kobert_pipeline.inference.loading import BACKENDS, BY_NGRAMS, TORCH, choose_backend, load_errors
+from kobert_pipeline.inference.loading import BY_NGRAMS, FILES, TORCH, choose_backend, load_errors
 from kobert_pipeline.inference.similar import EmbeddedTexts, Texts, rankers, top
 from kobert_pipeline.inference.tokens import token_rows
 from kobert_pipeline.inference.windows import splits
@@ -88,7 +88,7 @@ class ServedModel:
         # the file may have other outputs than our own exports
         available = [*(of_head if self.model.head_outputs else []), *(of_states if self.model.gives_states else [])]
         if not available:
-            raise UserError(f"{folder / BACKENDS[self.backend]} has no output that a path needs; publish it again")
+            raise UserError(f"{folder / FILES[self.backend]} has no output that a path needs; publish it again")
         of_torch = () if self.backend == BY_NGRAMS else (*of_head, *of_states, "/v1/attention")
         return [*available, "/v1/tokenize"], [path for path in of_torch if path not in available]
 

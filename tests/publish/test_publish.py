@@ -461,7 +461,11 @@ def test_best_seed_on_dev_is_published_and_the_card_gives_all_seeds(tiny, tmp_pa
     second = run_dir / "finetune" / "nsmc" / "2" / "model"
     assert (published / "model.safetensors").read_bytes() == (second / "model.safetensors").read_bytes()
     assert metadata(published)["model-index"][0]["results"][0]["metrics"] == [
-        {"type": "accuracy", "value": 70.0, "args": {"seeds": 2, "min": 50.0, "max": 90.0, "standard_deviation": 28.28}}
+        {
+            "type": "accuracy",
+            "value": 70.0,
+            "args": {"seeds": 2, "min": 50.0, "max": 90.0, "standard_deviation": 28.28, "these_weights": 50.0},
+        }
     ]
     card = (published / "README.md").read_text(encoding="utf-8")
     assert "| 70.00 | 28.28 | 50.00 to 90.00 | 2 |" in card
