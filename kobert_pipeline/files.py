@@ -197,6 +197,12 @@ def finished_part(path: Path) -> dict[str, Any] | None:
     return counts
 
 
+def counts_of_part(path: Path) -> dict[str, Any]:
+    """The counts of a part that was finished in this run, or found intact."""
+    counts: dict[str, Any] = read_json_with_digest(path.with_name(path.name + DONE_SUFFIX))["counts"]
+    return counts
+
+
 def files_below(folder: Path) -> Iterator[str]:
     """The paths, relative and with slashes, of all files in `folder` and its subfolders, except litter. A symbolic link
     counts as a file and is never followed."""

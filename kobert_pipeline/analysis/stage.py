@@ -61,7 +61,7 @@ def run(
         sizes = [count_documents([path]) for path in document_parts(corpus)]
         executor.run_parts(AnalysePart(segmenter, options.timeout, corpus, out), sizes, out, "analysing")
     elif todo:
-        with Workers(segmenter, num_workers or os.cpu_count() or 1, options.timeout) as workers:
+        with Workers(segmenter, executor.workers or num_workers or os.cpu_count() or 1, options.timeout) as workers:
             for path, analyzed in segmented_parts(todo, workers, count_documents(document_parts(corpus))):
                 finish_part(out / path.name, write_part(out / path.name, analyzed))
     write_json(out / ANALYZER_FILE, {**vars(segmenter), "analyzer_version": segmenter.version})

@@ -70,7 +70,7 @@ class Executor(Plugin):
     def run_parts(self, step: Step, sizes: Sequence[int], out: Path, activity: str) -> None:
         """Run a step once for each part of a stage that writes to `out`, with the number of its documents in `sizes`.
         The step must skip a part that its own mark says is finished. Raises what `run` raises."""
-        # a part that is missing or damaged is made again whatever the executor remembers of it
+        # a part that is missing is made again whatever the executor remembers of it
         remove_tree(out, [f"{TASK_LOGS}/**"])
         self.run([step], sizes, out / TASK_LOGS, activity, "documents")
 

@@ -5,7 +5,6 @@ trains in a minute or two, and it makes other errors than an encoder, so the two
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -36,6 +35,7 @@ WRITES = (NGRAMS, CONFIG, PREDICTIONS)
 """Every file of a folder with such a classifier."""
 CLASS_NAME, MODEL_TYPE = "NgramsForSequenceClassification", "ngrams"
 """What its config calls it; `transformers` has no such class."""
+NO_ENCODER = "a classifier over n-grams has labels but no vectors or attention; name the checkpoint of an encoder"
 LEAST = 1e-30
 """The smallest probability whose logarithm is taken."""
 HASHES = 2**22
@@ -112,18 +112,20 @@ class NgramClassifier:
     def probabilities(self, texts: list[str]) -> np.ndarray:
         """The probability of each class for each text, (n, classes) float32."""
         blocks = (texts[start : start + BLOCK] for start in range(0, len(texts), BLOCK))
-        scores = np.concatenate([counted(self.options, block) @ self._by_column for block in blocks])
+        scores = np.concatenate([self._known(counted(self.options, block)) @ self.weights.T for block in blocks])
         positive = 1 / (1 + np.exp(-(scores + self.intercepts)))
         if positive.shape[1] == 1:
             return np.concatenate([1 - positive, positive], 1)
         return positive / positive.sum(1, keepdims=True)
 
-    @cached_property
-    def _by_column(self) -> np.ndarray:
-        """The weight of each n-gram in each problem, 0 for those without one: (HASHES, binary problems)."""
-        dense = np.zeros((HASHES, len(self.weights)), np.float32)
-        dense[self.columns] = self.weights.T
-        return dense
+    def _known(self, counts: "csr_matrix") -> "csr_matrix":
+        """The columns of the n-grams that have a weight, of all `HASHES`: (n, N)."""
+        from scipy.sparse import csr_matrix
+
+        places = np.minimum(np.searchsorted(self.columns, counts.indices), max(0, len(self.columns) - 1))
+        known = self.columns[places] == counts.indices if len(self.columns) else np.zeros(len(places), bool)
+        values = counts.data * known  # an unknown n-gram is a zero at some known one's place
+        return csr_matrix((values, places, counts.indptr), (counts.shape[0], len(self.columns)))
 
     def save(self, folder: Path, config: dict[str, Any]) -> None:
         """Write the classifier to `folder`, and its options into the `config` of its task and tokenizer."""

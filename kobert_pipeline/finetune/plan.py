@@ -21,8 +21,9 @@ class FinetunePlan(Plan):
     """AdamW's beta1 and beta2."""
     epochs: int | None = Field(None, ge=0)
     """Number of passes over the training set; null: 2, or as many as make 300 steps, because a few steps teach an
-    encoder nothing (Mosbach et al. 2021, "On the Stability of Fine-tuning BERT"). Then dev is read once, after the
-    last: so few examples cannot tell which step is best. With 0 a student learns soft labels alone."""
+    encoder nothing (Mosbach et al. 2021, "On the Stability of Fine-tuning BERT"). Where that is ten or more, dev is
+    read once, after the last: so few examples cannot tell which step is best. With 0 a student learns soft labels
+    alone."""
     batch_size: int = Field(32, gt=0)
     """Examples per step; windows per step for tasks that split long texts into windows (answers, entities)."""
     dropout: float = Field(0.1, ge=0, lt=1)
@@ -62,9 +63,9 @@ class Plans(FinetunePlan):
     """Peak learning rate, or a list to select from on dev."""
     epochs: int | tuple[int, ...] | None = None  # type: ignore[assignment]
     """Number of passes over the training set, or a list to select from on dev; null: 2, or as many as make 300 steps,
-    because a few steps teach an encoder nothing (Mosbach et al. 2021, "On the Stability of Fine-tuning BERT"). Then dev
-    is read once, after the last: so few examples cannot tell which step is best. With 0 a student learns soft labels
-    alone."""
+    because a few steps teach an encoder nothing (Mosbach et al. 2021, "On the Stability of Fine-tuning BERT"). Where
+    that is ten or more, dev is read once, after the last: so few examples cannot tell which step is best. With 0 a
+    student learns soft labels alone."""
 
     @field_validator("learning_rate", "epochs", mode="before")
     @classmethod

@@ -24,7 +24,7 @@ from kobert_pipeline.training.evaluations import EVALUATIONS, Evaluations, round
 from kobert_pipeline.training.loop import train
 from kobert_pipeline.training.trackers import Tracking
 
-EPOCHS, FEWEST_STEPS = 2, 300
+EPOCHS, FEWEST_STEPS, MANY_EPOCHS = 2, 300, 10
 """Epochs where a plan names none, and the steps that they have at least. On 64 reviews a small encoder has 48 % after 2
 epochs, 65 % after 60 steps and 75 % after 300 (docs/results/finetune)."""
 
@@ -96,7 +96,8 @@ def length_of(plan: FinetunePlan, per_epoch: int) -> tuple[int, int]:
     if plan.epochs is not None:
         return plan.epochs, plan.evaluate_every or per_epoch
     epochs = max(EPOCHS, -(-FEWEST_STEPS // per_epoch))
-    return epochs, plan.evaluate_every or (per_epoch if epochs == EPOCHS else epochs * per_epoch)
+    chooses = epochs < MANY_EPOCHS or plan.early_stopping_patience is not None
+    return epochs, plan.evaluate_every or (per_epoch if chooses else epochs * per_epoch)
 
 
 def train_and_select(

@@ -11,7 +11,7 @@ import numpy as np
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.rows import MAX_PADDING_CPU, pad_id_of, padded_arrays
-from kobert_pipeline.finetune.ngrams import NgramModel
+from kobert_pipeline.finetune.ngrams import NO_ENCODER, NgramModel
 from kobert_pipeline.finetune.onnx_model import OnnxModel, pool
 
 POOLINGS = ("cls", "mean", "max", "first-last", "weighted")
@@ -110,5 +110,5 @@ class TorchEncoder:
 def encoder_of(model: Any) -> OnnxEncoder | TorchEncoder:
     """The encoder below a model's head. Raises UserError for a model without one."""
     if isinstance(model, NgramModel):
-        raise UserError("a classifier over n-grams has labels but no vectors; name the checkpoint of an encoder")
+        raise UserError(NO_ENCODER)
     return OnnxEncoder(model) if isinstance(model, OnnxModel) else TorchEncoder(model)

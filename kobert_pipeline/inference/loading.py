@@ -20,7 +20,7 @@ from kobert_pipeline.checkpoint.source import (
 )
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.finetune import onnx_model
-from kobert_pipeline.finetune.ngrams import NgramModel
+from kobert_pipeline.finetune.ngrams import NO_ENCODER, NgramModel
 from kobert_pipeline.runs import manifest
 from kobert_pipeline.runs.manifest import is_finished, verify
 from kobert_pipeline.tokenizer import tokenizers_only
@@ -97,6 +97,14 @@ def load(name: str | Path, tokenizer: str | Path | None = None, backend: str = T
     # the tokenizer of a run has no length of its own, and a published one may be edited
     loaded.model_max_length = min(loaded.model_max_length, inference_length(model.config.to_dict()))
     return Loaded(folder, tokenizer_folder, backend, model, loaded)
+
+
+def load_encoder(name: str | Path, tokenizer: str | Path | None = None) -> Loaded:
+    """`load` with torch. Raises UserError for a classifier over n-grams, which has no encoder."""
+    loaded = load(name, tokenizer)
+    if loaded.backend == BY_NGRAMS:
+        raise UserError(NO_ENCODER)
+    return loaded
 
 
 def _locate(name: str, tokenizer: str | Path | None, backend: str) -> tuple[Path, Path, bool]:

@@ -39,6 +39,8 @@ PRIVATE_COUNTS = ("contaminated_samples", "recurring_samples", "skipped")
 """Counts of the corpus that are not published: they quote other people's texts or name the user's files."""
 
 
+NO_PART = ("shards", "pretrain", "checkpoint")
+"""Stages whose weights a classifier over n-grams does not have."""
 PART = re.compile(r"(?<![a-z])(train|dev|valid(?:ation)?|test)(?![a-z])")
 """The part of a known data set that the name of its file states."""
 
@@ -75,7 +77,7 @@ def publish_model(
     tokenizer = run_dir / begin.tokenizer[1]
     is_linear = bool(tuned) and recipe.finetune[options.source].ngrams is not None
     # a classifier over n-grams has the vocabulary of the run, and no weights of it
-    upstream = [stage for stage in begin.upstream if not (is_linear and stage in ("shards", "pretrain"))]
+    upstream = [stage for stage in begin.upstream if not (is_linear and stage in NO_PART)]
     manifests = {stage: manifest.read(run_dir / stage) for stage in upstream}
     model, results, task = run_dir / begin.model[1], None, None
     cost = partial(cost_on_held_out, run_dir / "shards")

@@ -257,6 +257,11 @@ class Recipe(Options):
                 "for such a model; fine-tune with encoder: tuned to publish it, or call kobert predict with the run's "
                 "own model folder and --tokenizer"
             )
+        if tuned and tuned.ngrams and (published.dtype != "float32" or published.onnx not in ("auto", False)):
+            raise ValueError(
+                f"publish.{name}: dtype and onnx are for encoders, but {published.source} is a classifier over n-grams;"
+                " leave them out"
+            )
         features = self.features_of(published)
         if published.onnx not in ("auto", False) and features and features.task.auto_class.endswith("MultipleChoice"):
             raise ValueError(
@@ -302,7 +307,7 @@ class Recipe(Options):
         makes = any(self.features[name].needs_corpus for name in learned)
         use = "pretrain, make examples" if makes else "pretrain"
         if published.source in self.finetune and self.finetune[published.source].ngrams:
-            use = "vocabulary"  # the pretrained model plays no part
+            use = "vocabulary, make examples" if makes else "vocabulary"  # the pretrained model plays no part
         rows = [source | {"use": use} for reader in readers for source in reader.provenance()]
         rows += [file_row(model, licence or stated_licence(model), use) for _, model, licence, use in self.models()]
         for name in reversed(self.fine_tunings_of(published.source)):

@@ -82,8 +82,8 @@ def run(
     rounding_cost: Compare | None = None,
 ) -> dict[str, Any]:
     """Write the checkpoint of `model` to `out`; `history` becomes `training_manifest.json`. `rounding_cost` is needed
-    for weights of fewer bits than training saved. Returns the stage's counts. Raises UserError unless the folder gives
-    the same outputs in a fresh process."""
+    for weights of fewer bits than training saved. Returns the stage's counts. Raises UserError unless an encoder's
+    folder gives the same outputs in a fresh process."""
     from kobert_pipeline.publish import ngrams
     from kobert_pipeline.publish.export import export, write_sentence_transformers_files
     from kobert_pipeline.publish.onnx_file import store_in_bfloat16, write_onnx

@@ -21,7 +21,7 @@ from kobert_pipeline.corpus.document import count_documents, document_parts, in_
 from kobert_pipeline.corpus.executor import TASK_LOGS, Executor
 from kobert_pipeline.corpus.executors.local import Local
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.files import finish_part, finished_part
+from kobert_pipeline.files import counts_of_part, finish_part, finished_part
 from kobert_pipeline.morphemes.morpheme_tokenizer import VOCABULARY_FILE
 from kobert_pipeline.morphemes.raw_text_backend import read_morpheme_backend
 from kobert_pipeline.shards.format import (
@@ -167,7 +167,7 @@ def _write(
     executor.for_input(num_workers, size).run_parts(step, sizes, out, "encoding")
     total = {f"{split}_{name}": 0 for split in SPLITS for name in ("documents", "tokens", "unknown")}
     for rank in range(len(parts.paths)):
-        counts = finished_part(step.mark(rank)) or {}
+        counts = counts_of_part(step.mark(rank))
         total = {key: total[key] + counts[key] for key in total}
     rates = {f"{split}_unknown_rate": rate(total.pop(f"{split}_unknown"), total[f"{split}_tokens"]) for split in SPLITS}
     return total | rates

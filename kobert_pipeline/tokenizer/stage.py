@@ -48,6 +48,8 @@ WRITES = (
 )  # fmt: skip
 """Patterns of every file that the stage writes to its folder."""
 
+OTHER_FILES = ("morphemes.json", "tokenizer.json", "tokenizer_config.json", "vocab.txt", "spiece.model")
+"""Files of another tokenizer that its tokens depend on."""
 MOST_TERMS = 100
 """Words of a user dictionary that the report shows."""
 REPORTED = (
@@ -132,7 +134,7 @@ def other_files(folder: Path) -> list[Path]:
     """The files of a tokenizer that the report shows beside. Raises UserError where there is no such folder."""
     if not folder.is_dir():
         raise UserError(f"tokenizer.report.compare_with: {folder} is no folder; name one that holds a tokenizer")
-    return [path for path in sorted(folder.iterdir()) if path.suffix in (".json", ".txt", ".model")]
+    return [path for path in sorted(folder.iterdir()) if path.name in OTHER_FILES]
 
 
 def run(options: TokenizerOptions, analysis: Path, data_dir: Path, out: Path) -> dict[str, Any]:

@@ -42,7 +42,9 @@ class WordCuts:
         """The `limit` most frequent words of a pattern whose usual cut has at least so many `tokens`, with their
         counts."""
         usual = {word: cuts.most_common(1)[0][0] for word, cuts in self.cuts.items() if pattern.fullmatch(word)}
-        counts = Counter({word: self.cuts[word].total() for word, cut in usual.items() if cut.count(" ") >= tokens - 1})
+        counts = Counter(
+            {word: self.cuts[word].total() for word, usual_cut in usual.items() if usual_cut.count(" ") >= tokens - 1}
+        )
         return [{"word": word, "count": count, "cut": usual[word]} for word, count in counts.most_common(limit)]
 
 

@@ -16,7 +16,7 @@ from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.rows import refuse_not_finite
 from kobert_pipeline.finetune.model import drop_unsupported_inputs
 from kobert_pipeline.finetune.pooling import encoder_of
-from kobert_pipeline.inference.loading import load
+from kobert_pipeline.inference.loading import load_encoder
 from kobert_pipeline.questions.exact_match import match_types
 from kobert_pipeline.tokenizer.loading import is_morpheme_tokenizer
 from kobert_pipeline.training.device import device
@@ -62,7 +62,7 @@ class Attention:
     @classmethod
     def load(cls, folder: Path, texts: Sequence[str], tokenizer: str | None = None) -> "Attention":
         """The attention of a checkpoint, loaded as `kobert predict` loads it, for a text or a pair."""
-        loaded = load(folder, tokenizer)
+        loaded = load_encoder(folder, tokenizer)
         return cls.of(label_of(folder), loaded.model, loaded.tokenizer, texts)
 
     @classmethod

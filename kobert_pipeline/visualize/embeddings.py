@@ -16,7 +16,7 @@ from kobert_pipeline.errors import UserError, refuse_existing, refuse_unknown
 from kobert_pipeline.files import atomic_write
 from kobert_pipeline.finetune.pooling import encoder_of
 from kobert_pipeline.inference.embed import Embedder
-from kobert_pipeline.inference.loading import load
+from kobert_pipeline.inference.loading import load_encoder
 
 POOLINGS = ("mean", "cls", "max")
 PROJECTIONS = ("pca", "tsne")
@@ -69,7 +69,7 @@ def layer_vectors(
     """The vectors of texts in every layer of a checkpoint, (layers + 1, n, H), the embeddings first; and how many texts
     were truncated."""
     refuse_unknown("--pooling", pooling, POOLINGS)
-    loaded = load(folder, tokenizer)
+    loaded = load_encoder(folder, tokenizer)
     count = encoder_of(loaded.model).config.num_hidden_layers + 1
     embedder = Embedder(loaded.model, loaded.tokenizer, pooling, range(count))
     vectors = embedder.embed(texts).reshape(len(texts), count, -1)  # (n, L * H) -split-> (n, L, H)

@@ -155,7 +155,10 @@ def same(found: dict[str, Any], folder: Path, counts: dict[str, Any], out: Path)
     [
         ({}, 1000, (2, 1000)),
         ({}, 150, (2, 150)),
-        ({}, 149, (3, 447)),  # 2 epochs would be 298 steps
+        ({}, 149, (3, 149)),  # 2 epochs would be 298 steps
+        ({}, 34, (9, 34)),
+        ({}, 30, (10, 300)),
+        ({"early_stopping_patience": 2}, 30, (10, 30)),
         ({}, 1, (300, 300)),
         ({"evaluate_every": 50}, 2, (150, 50)),
         ({"epochs": 2}, 1, (2, 1)),

@@ -171,6 +171,8 @@ def test_a_published_baseline_is_served_and_has_no_vectors(
     texts.write_text("좋다\n", encoding="utf-8")
     result = kobert("embed", folder, texts, "--out", tmp_path / "vectors.npy")
     assert result.code == 2 and "has labels but no vectors" in result.err
+    result = kobert("visualize", "attention", folder, "좋다", "--out", tmp_path / "attention.html")
+    assert result.code == 2 and "no vectors or attention" in result.err
 
 
 def test_texts_are_what_the_tokens_spell(prepared: Path, pretrained: Path) -> None:
