@@ -88,8 +88,8 @@ MAIL = re.compile(
 """How a mailbox (mbox) and a single message begin: with headers, among them one that only mail has."""
 TABLE_LINES, TABLE_SHARE = 4, 0.9
 """Lines that are a table if this share of them has the same number of tabs."""
-COLUMN_NAMES = re.compile(r'"?(?:[^\W\d]\w*)?"?(?:,"?[^\W\d]\w*"?)+')
-"""The first line of a CSV file; the column of row numbers may have no name."""
+COLUMN_NAMES = re.compile(r'(?:"?[^\W\d]\w*"?|(?:"")?(?=,[^,]+,))(?:,"?[^\W\d]\w*"?)+')
+"""The first line of a CSV file; a column of row numbers before two others may have no name."""
 QUOTED = re.compile('"[^"]*"')
 JSON = re.compile(r'\s*(?:\[\s*)*\{\s*"(?:[^"\\\n]|\\.)*"\s*:')
 
