@@ -17,9 +17,9 @@ from kobert_pipeline.analysis.workers import FailedDocument, Workers
 from kobert_pipeline.config.options import Options
 from kobert_pipeline.corpus.document import Document, count_documents, document_parts, read_documents
 from kobert_pipeline.corpus.executor import TASK_LOGS, Executor
-from kobert_pipeline.corpus.executors.local import Local
+from kobert_pipeline.corpus.executors.local import HERE, Local
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.files import finish_part, finished_part, write_json
+from kobert_pipeline.files import counts_of_part, finish_part, finished_part, write_json
 from kobert_pipeline.morphemes.morpheme import Segmentation
 from kobert_pipeline.morphemes.segmenter import Segmenter
 from kobert_pipeline.progress import report, track
@@ -31,7 +31,6 @@ WRITES = ("part-*.parquet", ANALYZER_FILE, f"{TASK_LOGS}/**")
 """Patterns of every file that the stage writes to its folder."""
 Segmented = tuple[Document, Segmentation | FailedDocument]
 """A document and what the analyzer made of it."""
-HERE = Local()
 COUNTED = ("documents", "characters", "morphemes", "eojeols", "sentences")
 
 
@@ -56,17 +55,17 @@ def run(
     (None: one per core), or part by part where another `executor` runs them. Returns counts. Raises UserError where no
     document could be analysed."""
     segmenter = options.analyzer.segmenter(data_dir)
-    todo = [path for path in document_parts(corpus) if finished_part(out / path.name) is None]
+    all_parts = document_parts(corpus)
     if not isinstance(executor, Local):
-        sizes = [count_documents([path]) for path in document_parts(corpus)]
+        sizes = [count_documents([path]) for path in all_parts]
         executor.run_parts(AnalysePart(segmenter, options.timeout, corpus, out), sizes, out, "analysing")
-    elif todo:
+    elif todo := [path for path in all_parts if finished_part(out / path.name) is None]:
         with Workers(segmenter, executor.workers or num_workers or os.cpu_count() or 1, options.timeout) as workers:
-            for path, analyzed in segmented_parts(todo, workers, count_documents(document_parts(corpus))):
+            for path, analyzed in segmented_parts(todo, workers, count_documents(all_parts)):
                 finish_part(out / path.name, write_part(out / path.name, analyzed))
     write_json(out / ANALYZER_FILE, {**vars(segmenter), "analyzer_version": segmenter.version})
     # from the marks of all parts, also of parts that an earlier run finished
-    parts = [finished_part(out / path.name) or {} for path in document_parts(corpus)]
+    parts = [counts_of_part(out / path.name) for path in all_parts]
     counts = {key: sum(part[key] for part in parts) for key in COUNTED}
     failed = [document for part in parts for document in part["failed"]]
     if not counts["documents"]:

@@ -35,9 +35,9 @@ def run(
     export(model, tokenizer, out)
     report("comparing predictions")
     cost = cost_of_tokens(WeightFile(model, NGRAMS), WeightFile(out, NGRAMS))
-    own = replace(facts, analyzer="") if (out / "tokenizer.json").is_file() else facts
+    as_published = replace(facts, analyzer="") if (out / "tokenizer.json").is_file() else facts
     with atomic_write(out / "README.md") as part:
-        part.write_text(card(own, Ngrams(**read_json(out / CONFIG)["ngrams"]), cost), encoding="utf-8")
+        part.write_text(card(as_published, Ngrams(**read_json(out / CONFIG)["ngrams"]), cost), encoding="utf-8")
     write_json(out / "training_manifest.json", history)
     return {"tokens_cost": asdict(cost)} | ({"noise": facts.noise} if facts.noise else {})
 

@@ -19,7 +19,7 @@ from kobert_pipeline.analysis.analyzed import AnalyzedDocument, analysis_parts, 
 from kobert_pipeline.config.options import Options
 from kobert_pipeline.corpus.document import count_documents, document_parts, in_split, read_documents, smallest_share
 from kobert_pipeline.corpus.executor import TASK_LOGS, Executor
-from kobert_pipeline.corpus.executors.local import Local
+from kobert_pipeline.corpus.executors.local import HERE
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import counts_of_part, finish_part, finished_part
 from kobert_pipeline.morphemes.morpheme_tokenizer import VOCABULARY_FILE
@@ -43,7 +43,6 @@ from kobert_pipeline.tokenizer.unknown import SAMPLE, judge_rate, rate, unknown_
 
 VERSION = 4
 SPLITS = ("train", "held_out")
-HERE = Local()
 WRITES = (*(f"{split}-*.{field}.npy" for split in SPLITS for field in FIELDS), f"{TASK_LOGS}/**")
 """Patterns of every file that the stage writes to its folder."""
 

@@ -42,3 +42,7 @@ class Local(Executor):
         from kobert_pipeline.corpus.local_executor import QuietExecutor
 
         return QuietExecutor(steps, tasks=tasks, workers=min(self.workers or 1, tasks), logging_dir=str(logs))
+
+
+HERE = Local()
+"""Where the parts of a stage are worked on if nothing else is said."""
