@@ -268,6 +268,21 @@ def test_an_error_names_the_place_and_the_group_that_an_option_belongs_to(settin
     assert first_error(refused.value).startswith(said), setting
 
 
+@pytest.mark.parametrize(
+    ("settings", "key_word"),
+    [
+        (["checkpoint_labels.bad=0"], "checkpoint_labels is for a checkpoint that is fine-tuned as it is"),
+        (["tokenizer.subword={name: unigram, vocab_size: 3000}", "tokenizer.user_words=true"], "use wordpiece"),
+        (["finetune.nsmc.encoder=frozen"], "whose encoder is frozen"),
+        (["finetune.nsmc={ngrams: {}}", "publish.nsmc.dtype=bfloat16"], "but nsmc is a classifier over n-grams"),
+        (["tokenizer.report.compare_with=nowhere"], "nowhere is no folder; name one that holds a tokenizer"),
+    ],
+)
+def test_options_that_exclude_each_other_are_refused(settings: Any, key_word: str, corpora, kobert) -> None:
+    options = [option for setting in (f"data_dir={corpora}", *settings) for option in ("--set", setting)]
+    assert key_word in kobert("check", "tiny", *options).complaint
+
+
 def test_old_option_name_is_refused_on_the_command_line(corpora, kobert) -> None:
     result = kobert("check", "tiny", "--set", f"data_dir={corpora}", "--set", "pretrain.pieces=1")
     assert "pretrain: unknown key 'pieces'; it is called 'total_tokens' now" in result.complaint

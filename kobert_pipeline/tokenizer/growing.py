@@ -25,6 +25,9 @@ VOCABULARY_FILE, CONFIG_FILE = "morphemes.json", "tokenizer_config.json"
 def base_files(base: Path) -> list[Path]:
     """The files of a published checkpoint (or a tokenizer folder) that a new vocabulary depends on. Raises UserError
     for a missing one."""
+    if not (base / VOCABULARY_FILE).is_file():
+        # published with a tokenizer that needs no analyzer; the other one is in a folder named after the analyzer
+        base = next((path.parent for path in sorted(base.glob(f"*/{VOCABULARY_FILE}"))), base)
     files = [base / VOCABULARY_FILE, base / CONFIG_FILE]
     for path in files:
         if not path.is_file():

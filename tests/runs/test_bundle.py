@@ -139,6 +139,27 @@ def test_a_bundle_writes_to_folders_of_stages_only(name, sent, kobert, tmp_path)
     assert "not of a stage" in kobert("unbundle", carried, "--run-dir", tmp_path / "tiny").complaint
 
 
+@pytest.mark.parametrize(
+    ("change", "key_word"), [(None, "copy it from the bundle first"), ({"format": 99}, "use the same version"),
+                             ({"name": "../up"}, "not a plain file name")],
+)  # fmt: skip
+def test_an_index_that_cannot_be_used_is_refused(change, key_word, sent, kobert, tmp_path) -> None:
+    carried = Path(shutil.copytree(sent, tmp_path / "carried"))
+    if change:
+        index = json.loads((carried / "bundle.json").read_text(encoding="utf-8"))
+        write_json_with_digest(carried / "bundle.json", index | change)
+    else:
+        (carried / "bundle.json").unlink()
+    assert key_word in kobert("unbundle", carried, "--run-dir", tmp_path / "tiny").complaint
+    assert not (tmp_path / "tiny").exists()
+
+
+def test_a_file_where_a_folder_is_to_be_written_is_left_alone(sent, kobert, tmp_path) -> None:
+    (tmp_path / "tiny").write_text("mine")
+    assert "is not a folder" in kobert("unbundle", sent, "--run-dir", tmp_path / "tiny").complaint
+    assert (tmp_path / "tiny").read_text() == "mine"
+
+
 def test_a_bundle_of_other_options_than_the_recipe_is_refused(tiny, kobert, tmp_path) -> None:
     arguments = ("bundle", tiny.recipe, "--run-dir", tiny.run_dir, "--out", tmp_path / "out")
     assert "shards.held_out was 0.08" in kobert(*arguments, "--set", "shards.held_out=0.1").complaint

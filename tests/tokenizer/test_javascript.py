@@ -41,7 +41,7 @@ def texts(repo: Path) -> list[tuple[str, str | None]]:
     return alone + list(zip(hostile, reviews[:500], strict=False))
 
 
-@pytest.mark.parametrize("model", ["mini-nsmc", "mini-korquad"])
+@pytest.mark.parametrize("model", ["mini-nsmc", "mini-korquad/plain"])
 @pytest.mark.parametrize("release", RELEASES)
 def test_transformers_js_gives_the_same_ids(
     release: str, model: str, repo: Path, texts: list[tuple[str, str | None]], tmp_path_factory: pytest.TempPathFactory
@@ -51,8 +51,8 @@ def test_transformers_js_gives_the_same_ids(
         packages.mkdir()
         install = ["npm", "install", "--ignore-scripts", "--no-audit", f"@huggingface/transformers@{release}"]
         subprocess.run(install, cwd=packages, check=True, timeout=600, capture_output=True)
-    plain = repo / "models" / model / "plain"
-    given, answer = packages / "texts.json", packages / f"{model}.json"
+    plain = repo / "models" / model
+    given, answer = packages / "texts.json", packages / f"{model.replace('/', '-')}.json"
     given.write_text(json.dumps(texts), encoding="utf-8")
     node = ["node", str(Path(__file__).with_name("ids.mjs")), *map(str, (packages, plain, given, answer))]
     subprocess.run(node, check=True, timeout=600)

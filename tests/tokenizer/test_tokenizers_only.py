@@ -11,7 +11,7 @@ from transformers import AutoTokenizer
 
 from kobert_pipeline.tokenizer.tokenizers_only import NO_LIMIT, TokenizersOnly, is_enough
 
-PLAIN = Path(__file__).parents[2] / "models" / "mini-nsmc" / "plain"
+PLAIN = Path(__file__).parents[2] / "models" / "mini-nsmc"
 WINDOWS = {"max_length": 16, "stride": 4, "return_overflowing_tokens": True, "return_offsets_mapping": True}
 CALLS: list[dict[str, Any]] = [
     {},
