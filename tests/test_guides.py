@@ -349,6 +349,7 @@ def test_every_command_of_the_gpu_guide_is_one(repo: Path) -> None:
         plan(recipe, parameters.get("setting"), None, None)  # raises UserError for an option that is not one
 
 
+@pytest.mark.slow
 def test_the_gpu_guide_carries_a_run_there_and_back_in_parts(tiny, kobert, tmp_path, monkeypatch) -> None:
     from kobert_pipeline.pipeline import fit
 

@@ -53,6 +53,7 @@ def compiles_to_few_graphs(name: str, objective: Any, regions: int = 1, **plan: 
     assert 0 < counters["stats"]["unique_graphs"] <= regions * len(PHASES)
 
 
+@pytest.mark.slow
 def test_a_compiled_step_has_no_break_and_at_most_one_graph_a_phase() -> None:
     compiles_to_few_graphs("bert", "mlm_nsp")
 

@@ -101,6 +101,7 @@ def _on_a_cpu_as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(linear_cross_entropy, "CACHED_LOGITS", losses.CHUNK_LOGITS)  # a chunk at once
 
 
+@pytest.mark.slow
 def test_a_part_of_recipe_base_fits_an_h100_with_either_vocabulary() -> None:
     recipe, _ = plan("base", None, None, None)
     options, tokens = recipe.pretrain, 131_072

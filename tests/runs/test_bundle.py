@@ -49,6 +49,7 @@ def test_what_is_unpacked_is_bit_for_bit_what_was_packed(tiny, sent, kobert, tmp
     assert unpacked == stages
 
 
+@pytest.mark.slow
 def test_a_machine_with_the_listed_packages_alone_trains_the_same_model_and_brings_it_home(
     tiny, sent, kobert, fresh, tmp_path
 ) -> None:

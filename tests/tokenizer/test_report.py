@@ -392,6 +392,7 @@ def reached(answer, text, spans):
     return any(korquad_exact_match(text[start:end], answer["text"]) for start in begins for end in ends if start < end)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("analyzer", ["kiwi", "whitespace"])
 def test_the_ceiling_of_the_bundled_questions_is_that_of_a_recount(analyzer: Any, front_end):
     tokenizer = MorphemeTokenizer(vocab_file=front_end.tokenizer / VOCABULARY_FILE, analyzer=analyzer)
