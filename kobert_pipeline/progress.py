@@ -27,6 +27,8 @@ class Progress:
     """A speed that the stage measured itself (`1,653 tokens/s`); default: `unit` per second."""
     notes: tuple[str, ...] = ()
     """Anything else worth showing, the most important first: `loss 6.94`."""
+    is_last: bool = False
+    """Whether the job is nearly done after this activity, so that its time left is the job's."""
 
 
 class Display:
@@ -39,6 +41,9 @@ class Display:
     def start(self) -> None:
         """The job was not finished before, and runs now."""
         self.say(f"running  {self.job}")
+
+    def expect(self, seconds: dict[str, float]) -> None:
+        """About how long the jobs of the run will take, by their titles, in their order."""
 
     def say(self, line: str) -> None:
         """A line that stays on the screen."""
@@ -74,9 +79,10 @@ def report(
     unit: str = "",
     speed: str = "",
     notes: tuple[str, ...] = (),
+    is_last: bool = False,
 ) -> None:
     """Report to the display; the arguments are the fields of `Progress`."""
-    _display.report(Progress(activity, done, total, unit, speed, notes))
+    _display.report(Progress(activity, done, total, unit, speed, notes, is_last))
 
 
 def track(items: Iterable[Item], activity: str, total: float | None, unit: str, done: int = 0) -> Iterator[Item]:

@@ -98,17 +98,18 @@ def print_check(
     disk_bytes: int,
     warnings: list[str],
     memory: dict[str, Any] | None,
+    duration: dict[str, Any] | None,
     as_json: bool,
 ) -> None:
     """Print the result of `kobert check`: one line per problem, or the jobs and what they read and need.
 
     `refused` are problems that stop a run (the first is raised as a UserError), `skipped` are problems of files that a
-    run would skip, `taken_for` says what each source and data set is read as, `warnings` stop nothing. `disk_bytes` and
-    `memory`, the memory of pretraining, are estimates.
+    run would skip, `taken_for` says what each source and data set is read as, `warnings` stop nothing. `disk_bytes`,
+    `memory`, the memory of pretraining, and `duration` are estimates.
     """
     if as_json:
         findings = {"problems": refused, "skipped": skipped, "sources": taken_for, "warnings": warnings}
-        needed = {"disk_bytes_needed": disk_bytes, "pretraining_memory": memory}
+        needed = {"disk_bytes_needed": disk_bytes, "pretraining_memory": memory, "duration": duration}
         print_json({"recipe": recipe, "jobs": jobs, **findings, **needed})
     else:
         for problem in skipped:
@@ -127,8 +128,33 @@ def print_check(
         for line in (*taken_for, *(f"warning: {warning}" for warning in warnings)):
             print(line)
         print(f"The unfinished jobs need at most about {disk_bytes / 1e9:.2f} GB of disk space.")
-        if memory:
-            print(memory_sentence(memory))
+        print_estimates(memory, duration)
+
+
+def print_estimates(memory: dict[str, Any] | None, duration: dict[str, Any] | None) -> None:
+    """Print a sentence about each of them that is known."""
+    for estimate, sentence in ((memory, memory_sentence), (duration, duration_sentence)):
+        if estimate:
+            print(sentence(estimate))
+
+
+def duration_sentence(duration: dict[str, Any]) -> str:
+    """How long the unfinished jobs take, all and each."""
+    jobs = {title: seconds for title, seconds in duration["seconds"].items() if seconds}
+    listed = ", ".join(f"{title} {rounded_time(seconds)}" for title, seconds in jobs.items())
+    given = duration["tokens_per_second"]
+    speeds = f"{given:,.0f} tokens/s in trainings and " if given else ""
+    return (
+        f"The unfinished jobs take about {rounded_time(sum(jobs.values()))} ({listed}), by {speeds}speeds measured on "
+        f"this machine in {duration['measured_in']:.0f} seconds."
+    )
+
+
+def rounded_time(seconds: float) -> str:
+    """About how long: `40 seconds`, `12 minutes`, `3.5 hours`."""
+    if seconds < 90:
+        return f"{max(1, round(seconds))} seconds"
+    return f"{seconds / 60:.0f} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"
 
 
 def next_commands(recipe: str, stage: str) -> str:

@@ -226,10 +226,21 @@ for _stage in STAGES:
     )(COMMANDS.get(_stage) or _stage_command(_stage))
 
 
+TIME = "Also estimate how long the unfinished jobs take, by speeds that are measured on this machine in some seconds."
+TOKENS_PER_SECOND = "Estimate the time with trainings of this speed, as of the machine that will train; implies --time."
+
+
 @app.command(rich_help_panel=RECIPES)
-def check(recipe: RecipeName, setting: Settings = None, run_dir: RunDir = None, as_json: AsJson = False) -> None:
+def check(
+    recipe: RecipeName,
+    setting: Settings = None,
+    run_dir: RunDir = None,
+    time: Annotated[bool, typer.Option("--time", help=TIME)] = False,
+    tokens_per_second: Annotated[float | None, typer.Option(min=1, help=TOKENS_PER_SECOND)] = None,
+    as_json: AsJson = False,
+) -> None:
     """Check the options and data files of a recipe and the free disk space, and estimate the memory of pretraining,
-    without running anything. Example: kobert check quickstart"""
+    without running anything. Example: kobert check quickstart --time"""
     from kobert_pipeline.cli.formatting import print_check
     from kobert_pipeline.pipeline.check import pretraining_memory, problems, warnings_of
     from kobert_pipeline.pipeline.stages import plan
@@ -237,7 +248,13 @@ def check(recipe: RecipeName, setting: Settings = None, run_dir: RunDir = None, 
     loaded, planned = plan(recipe, setting, run_dir, None)
     titles = [job.title for job in planned]
     warnings, memory = warnings_of(loaded), pretraining_memory(loaded)
-    print_check(recipe, titles, *problems(loaded, planned), warnings, memory, as_json)
+    found = problems(loaded, planned)
+    duration = None
+    if (time or tokens_per_second) and not found[0]:
+        from kobert_pipeline.pipeline.duration import measured_durations
+
+        duration = measured_durations(recipe, loaded, planned, tokens_per_second)
+    print_check(recipe, titles, *found, warnings, memory, duration, as_json)
 
 
 @app.command(rich_help_panel=RECIPES)

@@ -13,7 +13,7 @@ from kobert_pipeline.distributed import is_main_process
 from kobert_pipeline.files import locked
 from kobert_pipeline.progress import shown_on
 from kobert_pipeline.runs.compare import Table, records, score_table
-from kobert_pipeline.runs.runner import Outcome, follow
+from kobert_pipeline.runs.runner import Outcome, chosen_jobs, follow
 from kobert_pipeline.runs.runner import run as run_jobs
 
 
@@ -35,6 +35,7 @@ def run_recipe(
     pretraining is fitted to `fit_minutes` from now; `before_test` postpones what reads test sets."""
     started = time.monotonic()
     interrupt_on_sigterm()  # before the slow imports, so that a SIGTERM during them exits cleanly too
+    from kobert_pipeline.pipeline.duration import expect
     from kobert_pipeline.pipeline.fit import measured_fit, no_fit, recorded_fit
     from kobert_pipeline.pipeline.stages import plan
     from kobert_pipeline.runs.displays import progress_display
@@ -50,12 +51,17 @@ def run_recipe(
         with progress_display() as display, shown_on(display):
             if fit_minutes is not None:
                 fit = partial(measured_fit, fit_minutes, started + 60 * fit_minutes, redoes)
-                _, planned = plan(recipe, settings, run_dir, num_workers, fit)
+                loaded, planned = plan(recipe, settings, run_dir, num_workers, fit)
+            expect(recipe, loaded, planned, chosen_jobs(planned, only, until), num_workers, redo or [])
             outcomes = run_jobs(planned, only, until, redo, redo_changed)
         uploaded = after() if after else None
-    is_scored = loaded.table and any(outcome.job.stage == "finetune" for outcome in outcomes)
-    scores = score_table([planned[0].folder.parent], loaded.table) if is_scored else None
-    _print_outcome(outcomes, scores, uploaded, as_json)
+    _print_outcome(outcomes, _scores(outcomes, planned[0].folder.parent, loaded.table), uploaded, as_json)
+
+
+def _scores(outcomes: list[Outcome], run_dir: Path, columns: dict[str, str]) -> Table | None:
+    """The table of scores with the recipe's `columns`; None without any, or without a fine-tuning."""
+    is_scored = columns and any(outcome.job.stage == "finetune" for outcome in outcomes)
+    return score_table([run_dir], columns) if is_scored else None
 
 
 def _print_outcome(

@@ -18,6 +18,7 @@ from kobert_pipeline.features.sequence import SequenceTask
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.files import read_json, write_array
 from kobert_pipeline.finetune import ngrams
+from kobert_pipeline.progress import report
 from kobert_pipeline.shards.format import PARAGRAPH, Shards, ranges
 from kobert_pipeline.tokenizer.loading import vocabulary_in
 from kobert_pipeline.tokenizer.plain import PLAIN
@@ -179,6 +180,7 @@ def mean_probabilities(unlabelled: Features, teachers: list[list[Path]], tokeniz
     for folders in teachers:
         for folder in folders:
             if (folder / NGRAMS).is_file():
+                report(f"labelling by {folder.parent.name}/{folder.name}")
                 classifier = ngrams.NgramClassifier.load(folder)
                 probabilities = classifier.probabilities(list(ngrams.texts_of(unlabelled, tokenizer)))
             else:
@@ -197,6 +199,7 @@ def encoder_probabilities(unlabelled: Features, folder: Path, bf16: bool) -> np.
     from kobert_pipeline.training.device import device, has_fast_bf16
 
     model = load_model(folder).to(device())
-    outputs = logits(model, unlabelled, LABELLING_BATCH_SIZE, device(), bf16 and has_fast_bf16())
+    activity = f"labelling by {folder.parent.parent.name}/{folder.parent.name}"  # of TEACHER/SEED/model
+    outputs = logits(model, unlabelled, LABELLING_BATCH_SIZE, device(), bf16 and has_fast_bf16(), activity)
     refuse_not_finite(model.name_or_path, outputs)
     return torch.from_numpy(np.stack(outputs["logits"])).double().softmax(1).numpy()

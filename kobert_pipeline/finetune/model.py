@@ -221,8 +221,16 @@ def load(folder: Path) -> Any:
 
 
 @torch.no_grad()
-def logits(model: Any, features: Features, batch_size: int, device: torch.device | str, bf16: bool = False) -> Logits:
-    """Each output of the model as one array per row (a window, or one example's choices)."""
+def logits(
+    model: Any,
+    features: Features,
+    batch_size: int,
+    device: torch.device | str,
+    bf16: bool = False,
+    activity: str = "predicting",
+) -> Logits:
+    """Each output of the model as one array per row (a window, or one example's choices). `activity` names it in the
+    progress."""
     model.eval()
     # in bf16 oneDNN keeps memory on the CPU for each number of tokens, which differs from batch to batch; and an empty
     # row has no first token
@@ -241,7 +249,7 @@ def logits(model: Any, features: Features, batch_size: int, device: torch.device
         return {name: value.float().cpu().numpy() for name, value in tensors.items()}
 
     # longest first: a shorter batch fits into the memory that a longer one has freed, not the other way round
-    return outputs_by_row(features, track(batches[::-1], "predicting", len(batches), "batches"), outputs_of)
+    return outputs_by_row(features, track(batches[::-1], activity, len(batches), "batches"), outputs_of)
 
 
 def predict(
@@ -251,15 +259,16 @@ def predict(
     device: torch.device | str,
     calibrate: bool = False,
     batch_size: int | None = None,
+    activity: str = "predicting",
 ) -> Predicted:
-    """The predictions of `model`, fine-tuned for `task`, on features.
+    """The predictions of `model`, fine-tuned for `task`, on features. `activity` names them in the progress.
 
     With `calibrate` (on dev) the task is calibrated first, and its new state stored in the model's config, so that it
     is saved with the weights it belongs to. Raises UserError where the logits are not finite.
     """
     module = SentenceVectors(model, task.pooling) if isinstance(task, Contrastive) else model
     of_device = PREDICT_BATCH_SIZE if torch.device(device).type == "cpu" else PREDICT_BATCH_SIZE_GPU
-    outputs = logits(module, features, batch_size or of_device, device)
+    outputs = logits(module, features, batch_size or of_device, device, activity=activity)
     refuse_not_finite(getattr(model, "name_or_path", ""), outputs)
     outputs = task.by_label(outputs)
     if calibrate:

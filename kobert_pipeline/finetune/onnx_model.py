@@ -82,7 +82,7 @@ class OnnxModel:
         batches = by_length(features, PREDICT_BATCH_SIZE, MAX_PADDING_CPU)
         return outputs_by_row(
             features,
-            track(batches, "predicting", len(batches), "batches"),
+            track(batches, "predicting by ONNX Runtime", len(batches), "batches"),
             lambda rows: self.outputs(padded_arrays(features, rows, pad_id=self.pad_id)),
         )
 

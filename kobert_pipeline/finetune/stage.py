@@ -274,5 +274,5 @@ def final_evaluation(task: Task, features: Path, out: Path) -> dict[str, Any]:
     examples = Features.load(features / split)
     model = load(out / MODEL).to(device())
     _, state = fine_tuned_for(model.config.to_dict())
-    predicted = predict(model, task.with_inference_state(state), examples, device())
+    predicted = predict(model, task.with_inference_state(state), examples, device(), activity=f"predicting {split}")
     return (record_test(out, predicted) if split == "test" else {}) | split_details(predicted, split)

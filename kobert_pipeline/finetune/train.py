@@ -18,15 +18,11 @@ from kobert_pipeline.finetune.contrastive import ContrastiveModule
 from kobert_pipeline.finetune.distill import SOFT_LABELS
 from kobert_pipeline.finetune.encoder_layers import layerwise_lr_decay
 from kobert_pipeline.finetune.model import TaskModule, predict
-from kobert_pipeline.finetune.plan import FinetunePlan
+from kobert_pipeline.finetune.plan import FinetunePlan, length_of
 from kobert_pipeline.training.device import device
 from kobert_pipeline.training.evaluations import EVALUATIONS, Evaluations, rounded
 from kobert_pipeline.training.loop import train
 from kobert_pipeline.training.trackers import Tracking
-
-EPOCHS, FEWEST_STEPS, MANY_EPOCHS = 2, 300, 10
-"""Epochs where a plan names none, and the steps that they have at least. On 64 reviews a small encoder has 48 % after 2
-epochs, 65 % after 60 steps and 75 % after 300 (docs/results/finetune)."""
 
 
 class DevEvaluator:
@@ -41,7 +37,7 @@ class DevEvaluator:
 
     def __call__(self, step: int) -> dict[str, float]:
         """The scores of `step`, the one that selects models first: progress shows that one."""
-        scores = predict(self.model, self.task, self.dev, device(), calibrate=True).scores
+        scores = predict(self.model, self.task, self.dev, device(), calibrate=True, activity="predicting dev").scores
         # compared with earlier steps only: of equal scores the first wins, and after a resume a step evaluated again
         # must not lose against its own score
         select, evaluations = self.task.selection_score, self.evaluations.values
@@ -89,15 +85,6 @@ def width_multiple(plan: FinetunePlan, device_type: str) -> int:
     if plan.mixed_precision != "bf16":
         return 1
     return 2 if device_type == "cpu" else 8
-
-
-def length_of(plan: FinetunePlan, per_epoch: int) -> tuple[int, int]:
-    """The epochs of a training and the steps from one evaluation to the next, by the steps `per_epoch`."""
-    if plan.epochs is not None:
-        return plan.epochs, plan.evaluate_every or per_epoch
-    epochs = max(EPOCHS, -(-FEWEST_STEPS // per_epoch))
-    chooses = epochs < MANY_EPOCHS or plan.early_stopping_patience is not None
-    return epochs, plan.evaluate_every or (per_epoch if chooses else epochs * per_epoch)
 
 
 def train_and_select(

@@ -60,7 +60,7 @@ def predictions(weights: WeightFile, task: Task, features: Features) -> Predicte
     folder, file = weights
     if file != WEIGHTS:
         return onnx_model.load(folder, file).predict(task, features)
-    return model.predict(model.load(folder).to(device()), task, features, device())
+    return model.predict(model.load(folder).to(device()), task, features, device(), activity=f"predicting by {file}")
 
 
 def unit_vectors(weights: WeightFile, features: Features) -> np.ndarray:

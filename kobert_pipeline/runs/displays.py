@@ -46,6 +46,10 @@ class ProgressLines(Display):
         self.title, self.position, self.jobs = "", 0, 0
         self.progress = Progress("")
         self.job_began = self.printed = self.updated = clock()
+        self.expected: dict[str, float] = {}
+        # seconds of the jobs that this run has done, and what was expected of them
+        self.spent = self.spent_expected = 0.0
+        self.is_running = False
 
     def __enter__(self) -> Self:
         threading.Thread(target=self._print_until_ended, daemon=True).start()
@@ -58,6 +62,10 @@ class ProgressLines(Display):
         """Start the clock of a job."""
         with self.lock:
             super().begin(title, position, jobs)
+            expected = self.expected.pop(self.title, 0.0)
+            if self.is_running:  # one that was finished before, or reused, says nothing about this machine
+                self.spent, self.spent_expected = self.spent + self._elapsed(), self.spent_expected + expected
+            self.is_running = False
             for task in self.tasks.values():
                 self.speedometer.remove_task(task)
             self.tasks.clear()
@@ -67,8 +75,12 @@ class ProgressLines(Display):
     def start(self) -> None:
         """Print the job's name."""
         with self.lock:
-            self.progress = Progress("")
+            self.progress, self.is_running = Progress(""), True
             super().start()
+
+    def expect(self, seconds: dict[str, float]) -> None:
+        """Show the time left of the run from now on."""
+        self.expected = dict(seconds)
 
     def say(self, line: str) -> None:
         """Print a line, broken where it is longer than `WIDTH`."""
@@ -109,14 +121,15 @@ class ProgressLines(Display):
 
     def facts(self, width: int, separator: str) -> list[str]:
         """What is known about the current activity, in at most `width` columns when joined: the amount done, the time
-        left, the speed and the stage's notes. What does not fit is left out, notes first; large numbers are shortened
-        before that (16.0M)."""
+        left of it and of the run, the speed and the stage's notes. What does not fit is left out, notes first; large
+        numbers are shortened before that (16.0M)."""
         notes, task = list(self.progress.notes), self._task(self.progress.activity)
-        elapsed = f"{clock_time(self.clock() - self.job_began)} so far"
+        elapsed = f"{clock_time(self._elapsed())} so far{self._run_left(task)}"
         if task is None or not self.progress.unit:
             return [elapsed]
         for short in (False, True):
-            facts = [amount(self.progress, short), *self._speed(task, short), *(time_left(task) or [elapsed])]
+            left = [f"{time}{self._run_left(task)}" for time in time_left(task)] or [elapsed]
+            facts = [amount(self.progress, short), *self._speed(task, short), *left]
             if cell_len(separator.join(facts)) <= width:
                 break
         while notes and cell_len(separator.join([*facts, *notes])) > width:
@@ -124,6 +137,22 @@ class ProgressLines(Display):
         while facts[1:] and cell_len(separator.join(facts)) > width:
             del facts[1]
         return facts + notes
+
+    def _elapsed(self) -> float:
+        return self.clock() - self.job_began
+
+    def _run_left(self, task: Task | None) -> str:
+        """The time left of the run, ` (run 1:05:00)`; nothing where it is not known, and for the last job."""
+        to_come = sum(seconds for title, seconds in self.expected.items() if title != self.title)
+        if self.title not in self.expected or not to_come:
+            return ""
+        # what was spent on jobs so far counts as much as they are of the run: a small one says little about others
+        scale = (self.spent + to_come) / (self.spent_expected + to_come)
+        in_job = scale * self.expected[self.title]
+        of_activity = (task and task.time_remaining) or 0.0
+        is_known = self.progress.is_last and of_activity
+        of_job = of_activity if is_known else max(of_activity, in_job - self._elapsed())
+        return f" (run {clock_time(of_job + scale * to_come)})"
 
     def _speed(self, task: Task, short: bool) -> list[str]:
         if self.progress.speed:
@@ -162,7 +191,7 @@ class TerminalProgress(ProgressLines):
 
     def start(self) -> None:
         """Print nothing: the bar has the job's name."""
-        self.progress = Progress("")
+        self.progress, self.is_running = Progress(""), True
 
     def say(self, line: str) -> None:
         """Print a line above the bar."""

@@ -120,8 +120,7 @@ def run(
     # for all jobs, since the folders of jobs that are not chosen may be inputs of the chosen ones
     for job in planned:
         stage_folder.finish_deletion(job.folder)
-    last = STAGES.index(until) if until else len(STAGES)
-    chosen = [job for job in planned if only in (None, job.stage) and STAGES.index(job.stage) <= last]
+    chosen = chosen_jobs(planned, only, until)
     # all preflight checks first, so that a library missing for the last stage is reported now and not after hours
     for job in chosen:
         # which jobs `redo_changed` runs is known only when the stages before them have run
@@ -138,6 +137,12 @@ def run(
     _leave_group()
     _raise_postponed(list(postponed.values()))
     return outcomes
+
+
+def chosen_jobs(planned: list[Job], only: str | None, until: str | None) -> list[Job]:
+    """The jobs of the single stage `only`, or up to the stage `until`; all without either."""
+    last = STAGES.index(until) if until else len(STAGES)
+    return [job for job in planned if only in (None, job.stage) and STAGES.index(job.stage) <= last]
 
 
 def _raise_postponed(jobs: list[Job]) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from kobert_pipeline.errors import UserError
+from kobert_pipeline.progress import report
 from kobert_pipeline.tables.squad import paragraphs
 from kobert_pipeline.tables.unreadable import readable
 from kobert_pipeline.tokenizer.plain import ids_by_eojeol
@@ -134,10 +135,18 @@ def covered(text: str, spans: Iterable[tuple[int, int]]) -> bool:
 
 
 def evaluate_texts(
-    texts: Iterable[str], encode: Encode, plain: Tokenizer, vocab_size: int, cuts: WordCuts | None = None
+    texts: Iterable[str],
+    encode: Encode,
+    plain: Tokenizer,
+    vocab_size: int,
+    cuts: WordCuts | None = None,
+    name: str = "texts",
+    count: int | None = None,
 ) -> dict[str, Any]:
-    """The figures of a tokenizer on `texts`. `plain` is its export without an analyzer; `cuts` counts the words."""
-    tally = Tally()
+    """The figures of a tokenizer on `texts`, which progress calls `name` and of which there are `count`. `plain` is its
+    export without an analyzer; `cuts` counts the words."""
+    tally, done = Tally(), 0
+    report(f"measuring {name}", 0, count, "documents")
     for batch in batches(texts):
         encoded = encode(batch)
         plain_encodings = plain.encode_batch(batch, add_special_tokens=False)
@@ -147,6 +156,8 @@ def evaluate_texts(
             tally.add(text, ids, spans, morphemes, ids_by_eojeol(text, other.ids, other.offsets))
             if cuts is not None:
                 cuts.add(text, spans, [id_ == UNK_ID for id_ in ids])
+        done += len(batch)
+        report(f"measuring {name}", done, count, "documents")
     return tally.figures(vocab_size)
 
 

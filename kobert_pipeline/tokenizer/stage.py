@@ -1,6 +1,6 @@
 """Morphemes -> a subword vocabulary -> the tokenizer folder that `AutoTokenizer` loads, and a report on it."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -34,7 +34,7 @@ from kobert_pipeline.tokenizer.loading import load_tokenizer
 from kobert_pipeline.tokenizer.plain import PLAIN, PLAIN_FILES, add_template, save_plain
 from kobert_pipeline.tokenizer.report import ceiling, draw, evaluate_texts, html, markdown, paragraphs_with_answers
 from kobert_pipeline.tokenizer.special_tokens import SPECIAL_TOKENS, UNK_ID
-from kobert_pipeline.tokenizer.subword import MIN_VOCAB_SIZE, Lines, Subword, alphabet_of
+from kobert_pipeline.tokenizer.subword import MIN_VOCAB_SIZE, Subword, alphabet_of
 from kobert_pipeline.tokenizer.subwords.wordpiece import WordPiece
 from kobert_pipeline.tokenizer.word_cuts import WordCuts, encode_by, figures_of
 
@@ -163,18 +163,18 @@ def run(options: TokenizerOptions, analysis: Path, data_dir: Path, out: Path) ->
     }
 
 
-def train(options: TokenizerOptions, lines: Lines) -> tuple[list[str], Tokenizer]:
-    """The alphabet, and a backend with at most `vocab_size` tokens. Raises UserError when special tokens and alphabet
-    alone exceed that."""
+def train(options: TokenizerOptions, lines: Callable[[str], Iterator[str]]) -> tuple[list[str], Tokenizer]:
+    """The alphabet, and a backend with at most `vocab_size` tokens. `lines` reads the corpus for the activity that is
+    given. Raises UserError when special tokens and alphabet alone exceed that size."""
     size = options.subword.vocab_size
-    alphabet = alphabet_of(lines(), options.limit_alphabet or max(size // 4, min(size // 2, 2000)))
+    alphabet = alphabet_of(lines("counting characters"), options.limit_alphabet or max(size // 4, min(size // 2, 2000)))
     if len(alphabet) + len(SPECIAL_TOKENS) > size:
         raise UserError(
             f"tokenizer.subword.vocab_size is {size}, which has no room for {len(alphabet)} characters and "
             f"{len(SPECIAL_TOKENS)} special tokens; raise it, or lower tokenizer.limit_alphabet (now "
             f"{options.limit_alphabet})"
         )
-    return alphabet, options.subword.train(lines, alphabet, SPECIAL_TOKENS)
+    return alphabet, options.subword.train(partial(lines, "counting words"), alphabet, SPECIAL_TOKENS)
 
 
 def advice(supported: int, alphabet: int, limit_alphabet: int | None) -> str:
@@ -190,10 +190,11 @@ def advice(supported: int, alphabet: int, limit_alphabet: int | None) -> str:
     )
 
 
-def corpus_lines(analysis: Path) -> Iterator[str]:
-    """The input of the trainers: one document per line, its marked morphemes separated by spaces."""
+def corpus_lines(analysis: Path, activity: str = "reading") -> Iterator[str]:
+    """The input of the trainers: one document per line, its marked morphemes separated by spaces. `activity` says what
+    they are read for."""
     document_count = count_documents(analysis_parts(analysis))
-    for document in track(documents(analysis), "reading", document_count, "documents"):
+    for document in track(documents(analysis), activity, document_count, "documents"):
         yield " ".join(document.words())
     report_progress("computing the vocabulary")  # a trainer that has read everything does not say how far it is
 
@@ -226,12 +227,13 @@ def report(options: ReportOptions, analysis: Path, data_dir: Path, out: Path) ->
     encode = encode_by(tokenizer)
     plain = Tokenizer.from_file(str(out / PLAIN / "tokenizer.json"))
     cuts = WordCuts()
-    texts = {"corpus": sample(analysis, options.documents)}
-    texts |= {name: texts_of(reader, name, data_dir) for name, reader in options.sources.items()}
+    texts: dict[str, tuple[Iterator[str], int | None]] = {"corpus": sample(analysis, options.documents)}
+    for name, reader in options.sources.items():
+        texts[name] = (document.text for document in reader.read(data_dir)), None
     figures: dict[str, Any] = {"vocabulary": {"vocab_size": len(tokenizer), "style": tokenizer.segmenter.style}}
     figures["sources"] = {
-        name: evaluate_texts(of_source, encode, plain, len(tokenizer), cuts if name == "corpus" else None)
-        for name, of_source in texts.items()
+        name: evaluate_texts(of_source, encode, plain, len(tokenizer), cuts if name == "corpus" else None, name, count)
+        for name, (of_source, count) in texts.items()
     }
     other, dictionary = options.compare_with, read_json(analysis / ANALYZER_FILE).get("user_words", [])
     terms = list(dict.fromkeys([*options.terms, *(form for form, *_ in dictionary[:MOST_TERMS])]))
@@ -251,17 +253,10 @@ def report(options: ReportOptions, analysis: Path, data_dir: Path, out: Path) ->
     return counts
 
 
-def texts_of(reader: Reader, name: str, data_dir: Path) -> Iterator[str]:
-    """The texts of a source of the report."""
-    for document in track(reader.read(data_dir), f"measuring {name}", None, "documents"):
-        yield document.text
-
-
-def sample(analysis: Path, documents: int) -> Iterator[str]:
-    """The first documents of every part, about `documents` in all."""
+def sample(analysis: Path, documents: int) -> tuple[Iterator[str], int]:
+    """The texts of the first documents of every part, about `documents` in all, and how many there are."""
     parts = analysis_parts(analysis)
     per_part = -(-documents // len(parts))
     document_count = sum(min(per_part, count_documents([part])) for part in parts)
     rows = (row for part in parts for row in islice(read_analysis(part), per_part))
-    for row in track(rows, "measuring", document_count, "documents"):
-        yield row.document.text
+    return (row.document.text for row in rows), document_count

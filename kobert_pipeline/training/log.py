@@ -41,7 +41,7 @@ class Log:
     def step(self, step: int) -> None:
         """Show that `step` steps are done, with the latest speed, loss and evaluation."""
         notes = tuple(self.shown[name] for name in ("loss", "evaluation") if name in self.shown)
-        report("training", step, self.steps, "steps", self.speed, notes)
+        report("training", step, self.steps, "steps", self.speed, notes, is_last=True)
 
     def write(self, step: int, scalars: Mapping[str, SupportsFloat]) -> None:
         """Record numbers by name after `step` steps."""

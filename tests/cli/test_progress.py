@@ -130,6 +130,47 @@ def test_a_line_every_ten_seconds_and_not_more_often(clock, capsys) -> None:
         assert "35/100 steps" in capsys.readouterr().err
 
 
+def test_the_time_left_of_a_run_follows_what_its_jobs_took(clock) -> None:
+    lines = ProgressLines(clock)
+    lines.expect({"corpus": 60, "features": 0, "pretrain": 600, "publish": 40})
+
+    def begin(title: str, position: int, runs: bool = True) -> None:
+        lines.begin(title, position, 4)
+        if runs:
+            lines.start()
+
+    def left() -> str:
+        return lines.line(WIDTH).partition("(run ")[2].rstrip(")")
+
+    begin("corpus", 1)
+    assert left() == "11:40"
+    clock.now = 90  # longer than expected: nothing of it is left, as far as anybody knows
+    assert left() == "10:40"
+    for clock.now, done in ((90, 0), (95, 1), (100, 2)):
+        lines.report(Progress("cleaning", done, 20, "documents"))
+    assert left() == "12:10", "90 seconds left of an activity, and 640 of the jobs to come"
+    clock.now = 120
+    begin("features", 2, runs=False)
+    begin("pretrain", 3)
+    # 60 seconds more than expected, in a small part of the run: (120 + 40) / (60 + 40), by what is to come
+    assert left() == "17:04"
+    for clock.now, done in ((120, 0), (122, 1), (124, 2)):
+        lines.report(Progress("training", done, 101, "steps", is_last=True))
+    assert left() == "4:22", "198 seconds as the training itself says, and 64 of publish"
+    clock.now = 320
+    begin("publish", 4)
+    assert left() == "", "the last job's own time says it"
+
+
+def test_a_job_that_was_finished_before_says_nothing_about_the_others(clock) -> None:
+    lines = ProgressLines(clock)
+    lines.expect({"corpus": 600, "pretrain": 100, "publish": 40})
+    lines.begin("corpus", 1, 3)  # and not started: it is taken from another run
+    clock.now = 1
+    lines.begin("pretrain", 2, 3)
+    assert lines.line(WIDTH) == "pretrain: checking inputs  0:00 so far (run 2:20)"
+
+
 def test_what_an_interrupted_run_did_has_no_speed(clock) -> None:
     lines = ProgressLines(clock)
     lines.begin("pretrain", 1, 1)

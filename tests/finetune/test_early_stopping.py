@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.files import sha256
 from kobert_pipeline.finetune import stage
-from kobert_pipeline.finetune.plan import FinetunePlan
-from kobert_pipeline.finetune.train import DevEvaluator, length_of
+from kobert_pipeline.finetune.plan import FinetunePlan, length_of
+from kobert_pipeline.finetune.train import DevEvaluator
 from kobert_pipeline.training.evaluations import read_evaluations
 from kobert_pipeline.training.loop import Stopped
 
