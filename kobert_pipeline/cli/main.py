@@ -4,6 +4,7 @@ Heavy libraries are imported inside the commands, so that `kobert --help` answer
 """
 
 from collections.abc import Callable
+from time import monotonic
 from typing import Annotated, Any
 
 import typer
@@ -248,13 +249,16 @@ def check(
     loaded, planned = plan(recipe, setting, run_dir, None)
     titles = [job.title for job in planned]
     warnings, memory = warnings_of(loaded), pretraining_memory(loaded)
-    found = problems(loaded, planned)
+    findings = problems(loaded, planned)
     duration = None
-    if (time or tokens_per_second) and not found[0]:
-        from kobert_pipeline.pipeline.duration import measured_durations
+    if (time or tokens_per_second) and not findings[0]:
+        from kobert_pipeline.pipeline.duration import seconds_of_jobs
 
-        duration = measured_durations(recipe, loaded, planned, tokens_per_second)
-    print_check(recipe, titles, *found, warnings, memory, duration, as_json)
+        started = monotonic()
+        seconds = seconds_of_jobs(recipe, loaded, planned, tokens_per_second)
+        measured_in = round(monotonic() - started, 1)
+        duration = {"seconds": seconds, "tokens_per_second": tokens_per_second, "measured_in": measured_in}
+    print_check(recipe, titles, *findings, warnings, memory, duration, as_json)
 
 
 @app.command(rich_help_panel=RECIPES)

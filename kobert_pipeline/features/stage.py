@@ -55,6 +55,7 @@ def run(
             parts = [(analyzed, loaded), (others, published)]
             counts["train_examples_plain"] = len(others)
         features = featurize(options, parts, name)
+        report(f"saving and counting {name}")
         features.save(out / name)
         counts |= {f"{name}_{key}": value for key, value in counts_of(options, features, published, name).items()}
     settings: dict[str, Any] = {"plain_share": options.plain_share} if options.plain_share else {}

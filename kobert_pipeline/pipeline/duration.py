@@ -5,7 +5,6 @@ constants below, measured on a core of an AMD EPYC with Korean Wikipedia and fil
 """
 
 import os
-import time
 from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -16,7 +15,6 @@ from typing import Any, NamedTuple
 from kobert_pipeline.checkpoint.source import local_folder
 from kobert_pipeline.corpus.executors.local import Local
 from kobert_pipeline.distributed import is_distributed
-from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.format import SPLITS
 from kobert_pipeline.features.options import FeaturesOptions, train_files
 from kobert_pipeline.features.span import SpanTask
@@ -52,7 +50,7 @@ PLAIN_FEATURES, MADE_EXAMPLES = 3e-6, 120.0
 """Seconds for a character of features without an analyzer, and for examples that are made from the corpus."""
 NGRAMS, NGRAM_LABELS = 9e-6, 8e-6
 """Seconds for a character: of all splits, to train a classifier over n-grams; of the texts that one labels."""
-TRAINING_START, WORD_VECTORS, CHECKPOINT, PUBLISH = 3.0, 10.0, 10.0, 40.0
+TRAINING_START, WORD_VECTORS, CHECKPOINT, PUBLISH = 3.0, 10.0, 10.0, 30.0
 """Seconds to start a training, compute word vectors, take over a checkpoint, and export and verify a model."""
 FORWARD = 1 / 3
 """The share of the forward pass in a training step: where the speed is given, and of teachers, which also compute in
@@ -80,31 +78,19 @@ class SplitSize(NamedTuple):
 
 
 def seconds_of_jobs(
-    recipe: Recipe, planned: list[Job], data_dir: Path, tokens_per_second: float | None = None,
+    name: str, recipe: Recipe, planned: list[Job], tokens_per_second: float | None = None,
     num_workers: int | None = None, redo: Collection[str] = (),
 ) -> dict[str, float]:  # fmt: skip
-    """The seconds that each job will take, by its title; 0 for a finished one that is not to `redo`."""
+    """The seconds that each job of the recipe `name` will take, by its title; 0 for a finished one that is not to
+    `redo`. With `tokens_per_second` all trainings are as fast as that, and none is measured."""
+    data_dir = data_folder(name, recipe.data_dir)
     durations = Durations(recipe, data_dir, planned, num_workers, tokens_per_second)
-    return {job.title: 0.0 if is_done(job, redo) else durations.seconds(job) for job in planned}
+    return {job.title: 0.0 if is_done(job, redo) else round(durations.seconds(job), 1) for job in planned}
 
 
 def is_done(job: Job, redo: Collection[str]) -> bool:
     """Whether a job is finished and stays so."""
     return manifest.is_finished(job.folder) and not job.is_selected_by(list(redo))
-
-
-def measured_durations(
-    name: str, recipe: Recipe, planned: list[Job], tokens_per_second: float | None
-) -> dict[str, Any]:
-    """For `kobert check` of the recipe `name`: the `seconds` of each job, the speed that was given, and the seconds in
-    which the others were measured."""
-    started = time.monotonic()
-    seconds = seconds_of_jobs(recipe, planned, data_folder(name, recipe.data_dir), tokens_per_second)
-    return {
-        "seconds": {title: round(value, 1) for title, value in seconds.items()},
-        "tokens_per_second": tokens_per_second,
-        "measured_in": round(time.monotonic() - started, 1),
-    }
 
 
 def expect(
@@ -115,29 +101,26 @@ def expect(
     unfinished = [job for job in chosen if not is_done(job, redo)]
     if is_distributed() or len(unfinished) < 2:
         return
-    # an estimate must not stop a run: what is wrong with a file or too large for a GPU, the stage itself reports
-    with suppress(UserError, RuntimeError):
+    # an estimate must not stop a run: what is wrong with a file, or too large for a GPU, the stage itself reports
+    with suppress(Exception):
         if training_flops(recipe, planned, unfinished) < LONG:
             return
         current_display().begin("estimate", 1, 1)
         report("measuring the speed")
-        data_dir = data_folder(name, recipe.data_dir)
-        seconds = seconds_of_jobs(recipe, planned, data_dir, None, num_workers, redo)
+        seconds = seconds_of_jobs(name, recipe, planned, None, num_workers, redo)
         current_display().expect({job.title: seconds[job.title] for job in chosen})
 
 
 def training_flops(recipe: Recipe, planned: list[Job], unfinished: list[Job]) -> float:
     """About how many floating-point operations the trainings among the unfinished jobs take."""
-    architecture, head = recipe.pretrain.architecture, recipe.pretrain.objective.head
-    weights = (
-        weights_of(recipe.checkpoint)
-        if recipe.checkpoint
-        else architecture.parameter_count(recipe.tokenizer.subword.vocab_size, head)
-    )
-    labelled = {job.name: job for job in planned if job.stage == "features"}
+    options, labelled = recipe.pretrain, {job.name: job for job in planned if job.stage == "features"}
+    if recipe.checkpoint:
+        weights = weights_of(recipe.checkpoint)
+    else:
+        weights = options.architecture.parameter_count(recipe.tokenizer.subword.vocab_size, options.objective.head)
     tokens = 0.0
     for job in unfinished:
-        tokens += recipe.pretrain.total_tokens if job.stage == "pretrain" else 0
+        tokens += options.total_tokens if job.stage == "pretrain" else 0
         name = job.name.partition("/")[0]
         if job.stage == "finetune" and not recipe.finetune[name].ngrams:
             files = labelled[recipe.finetune[name].features or name].source_files()
@@ -147,8 +130,7 @@ def training_flops(recipe: Recipe, planned: list[Job], unfinished: list[Job]) ->
 
 @dataclass
 class Durations:
-    """The estimates for a recipe with data in `data_dir`. With `tokens_per_second` all trainings are as fast as that,
-    and none is measured."""
+    """The estimates for a recipe; `seconds_of_jobs` has the same arguments. What is measured is measured once."""
 
     recipe: Recipe
     data_dir: Path
@@ -160,7 +142,6 @@ class Durations:
 
     def seconds(self, job: Job) -> float:
         """The seconds of a job from its beginning to its end."""
-        constant = {"checkpoint": CHECKPOINT, "publish": PUBLISH}
         match job.stage:
             case "corpus":
                 return self.linear(CORPUS, self.characters, self.workers(job))
@@ -176,8 +157,10 @@ class Durations:
                 return self.pretraining()
             case "finetune":
                 return self.finetuning(*job.name.split("/", 1))
+            case "publish":
+                return self.publishing(job.name)
             case _:
-                return self.slowness * constant[job.stage]
+                return self.slowness * CHECKPOINT
 
     def linear(self, seconds: tuple[float, float], characters: float, workers: int = 1) -> float:
         """The seconds of a stage that takes some to start, and some for each character."""
@@ -279,12 +262,12 @@ class Durations:
         if options.ngrams:
             return self.linear((0, NGRAMS), sum(size.characters for size in sizes.values()))
         train, dev, test = (sizes.get(split, SplitSize()) for split in SPLITS)
-        length = train.tokens / train.windows
-        speed, distill = self.finetuning_speed(name, round(length)), options.distill
+        length, distill = train.tokens / train.windows, options.distill
+        speed = self.finetuning_speed(name)
         if distill and part == SOFT_LABELS_FOLDER:
             teachers = [self.recipe.finetune[teacher] for teacher in distill.teachers]
             ngrams = self.linear((0, NGRAM_LABELS), CHARACTERS_PER_TOKEN)
-            labelled = sum(len(tuned.seeds) * (ngrams if tuned.ngrams else speed.predicted_token) for tuned in teachers)
+            labelled = sum(len(tuned.seeds) * (ngrams if tuned.ngrams else FORWARD * speed.token) for tuned in teachers)
             return distill.texts * length * labelled
         plans, setting = options.plan.settings(), part.removeprefix("grid/")
         plan = plans[setting] if part != setting else max(plans.values(), key=lambda plan: plan.epochs or 0)
@@ -296,25 +279,33 @@ class Durations:
         trained = speed.token * windows * length + speed.step * steps + speed.predicted_token * predicted
         return TRAINING_START + trained
 
-    def finetuning_speed(self, name: str, length: int) -> TrainingSpeed:
-        """The speed of a fine-tuning on windows of that mean length, given or measured; the same for others with such a
+    def publishing(self, name: str) -> float:
+        """The seconds of the published model `name`: weights of fewer bits are compared with those of 32 on dev."""
+        options = self.recipe.publish[name]
+        tuned, start = self.recipe.finetune.get(options.source), self.slowness * PUBLISH
+        if tuned is None or tuned.ngrams:
+            return start
+        dev = self.sizes(tuned.features or options.source).get("dev", SplitSize())
+        comparisons = (options.dtype == "bfloat16") + (options.onnx in ("auto", "int8"))
+        return start + 2 * comparisons * dev.tokens * self.finetuning_speed(options.source).predicted_token
+
+    def finetuning_speed(self, name: str) -> TrainingSpeed:
+        """The speed of a fine-tuning on windows of the mean length, given or measured; the same for others with such a
         head and about that length."""
         if self.tokens_per_second:
             return given_speed(self.tokens_per_second)
         options = self.recipe.finetune[name]
-        features = self.recipe.features[options.features or name]
-        paths = data_files(self.data_dir, train_files(features))
+        features, train = self.recipe.features[options.features or name], self.sizes(options.features or name)["train"]
+        length = round(train.tokens / train.windows)
         key = (features.task.auto_class, length.bit_length(), options.encoder, options.plan.mixed_precision)
         if key not in self._speeds:
-            task = features.task.fit_labels(paths)
+            task = features.task.fit_labels(data_files(self.data_dir, train_files(features)))
             self._speeds[key] = finetuning_speed(options, task, features.max_length, length, self.config)
         return self._speeds[key]
 
 
 def given_speed(tokens_per_second: float) -> TrainingSpeed:
     """The speed of trainings that take so many tokens in a second, optimizer included."""
-    from kobert_pipeline.pipeline.speed import TrainingSpeed
-
     return TrainingSpeed(1 / tokens_per_second, 0.0, FORWARD / tokens_per_second)
 
 

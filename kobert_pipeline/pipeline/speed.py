@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -83,18 +82,20 @@ def pretraining_speed(options: "PretrainOptions", config: Any) -> TrainingSpeed:
     from kobert_pipeline.pretrain.model import LossModule, batches
     from kobert_pipeline.pretrain.phases import PhaseSchedule
     from kobert_pipeline.training.device import adapt_to_device, device
+    from kobert_pipeline.training.log import quiet_transformers
 
+    quiet_transformers()
     plan = adapt_to_device(options.plan).model_copy(update={"torch_compile": False})
     model = options.architecture.model(config, options.objective.head)
     module = LossModule(model, options.objective, options.architecture, plan.fp32_residual_connection).to(device())
     tokens = tokens_at_once(config, min(options.batch_tokens, plan.max_tokens_per_device or options.batch_tokens))
     options = options.model_copy(update={"batch_tokens": max(tokens, options.max_length), "sources": (), "phases": ()})
     schedule = PhaseSchedule(random_shards(config.vocab_size), options.parts(), config.vocab_size, plan.seed)
-    batch_at, tokens_per_batch = batches(schedule, plan, module), schedule.loaders[0].tokens_per_step()
-    per_token, per_step = step_seconds(module, [batch_at(step, 0, 1) for step in range(2)], tokens_per_batch, plan)
+    batch, tokens_per_batch = batches(schedule, plan, module)(0, 0, 1), schedule.loaders[0].tokens_per_step()
+    per_token, per_step = step_seconds(module, batch, tokens_per_batch, plan)
     module.eval()
     with torch.no_grad(), torch.autocast(device().type, torch.bfloat16, enabled=plan.mixed_precision == "bf16"):
-        forward = seconds_of(partial(module, batch_at(0, 0, 1)))
+        forward = seconds_of(partial(module, batch))
     return TrainingSpeed(per_token, per_step, forward / tokens_per_batch)
 
 
@@ -132,14 +133,14 @@ def finetuning_speed(
     inputs = torch.from_numpy(ids.reshape(-1, choices, length) if choices > 1 else ids).to(device())
     batch = {"input_ids": inputs, "token_type_ids": inputs * 0, "attention_mask": inputs * 0 + 1}
     features = Features({**features_of_ids(ids.tolist()).arrays, "choices": np.array(choices)}, [])
-    per_token, per_step = step_seconds(OutputModule(model), [batch], ids.size, plan)
+    per_token, per_step = step_seconds(OutputModule(model), batch, ids.size, plan)
     forward = seconds_of(lambda: logits(model, features, rows, device()))
     return TrainingSpeed(per_token, per_step, forward / ids.size)
 
 
-def step_seconds(module: Any, batches: list[Any], tokens: float, plan: Any) -> tuple[float, float]:
-    """The seconds of a token in forward and backward pass, and of a step of the optimizer, in steps on these batches,
-    which have `tokens` each. The weights stay as they are."""
+def step_seconds(module: Any, batch: Any, tokens: float, plan: Any) -> tuple[float, float]:
+    """The seconds of a token in forward and backward pass, and of a step of the optimizer, in steps on a batch of
+    `tokens` tokens. The weights stay as they are."""
     from kobert_pipeline.training.device import device, make_accelerator
     from kobert_pipeline.training.finite import FiniteCheck
     from kobert_pipeline.training.loop import take_step
@@ -150,12 +151,12 @@ def step_seconds(module: Any, batches: list[Any], tokens: float, plan: Any) -> t
     finite, in_optimizer = FiniteCheck(optimizer, device()), list[float]()
     optimizer.register_step_pre_hook(lambda *_: in_optimizer.append(-now()))
     optimizer.register_step_post_hook(lambda *_: in_optimizer.append(now()))
-    steps = (partial(take_step, accelerator, module, optimizer, [batch], plan, finite) for batch in cycle(batches))
-    next(steps)()
+    step = partial(take_step, accelerator, module, optimizer, [batch], plan, finite)
+    step()
     in_optimizer.clear()
     taken, started = 0, now()
     while taken < MOST_STEPS and (not taken or now() - started < SECONDS):
-        next(steps)()
+        step()
         taken += 1
     per_step = sum(in_optimizer) / taken
     return ((now() - started) / taken - per_step) / tokens, per_step
