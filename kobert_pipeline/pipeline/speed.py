@@ -1,4 +1,8 @@
-"""How fast this machine analyses and trains, measured in a few seconds on texts and models of the run's own sizes."""
+"""How fast this machine analyses and trains, measured in a few seconds on texts and models of the run's own sizes.
+
+Before any stage has run there are neither shards nor weights, so both are random here; `fit` measures the training that
+is about to start, on its own shards, and more exactly.
+"""
 
 import tempfile
 import time

@@ -133,7 +133,11 @@ class ProgressLines(Display):
             if cell_len(separator.join(facts)) <= width:
                 break
         while notes and cell_len(separator.join([*facts, *notes])) > width:
-            notes.pop()
+            # beside the time left of the run, the loss says more than the speed
+            if len(notes) == 1 and len(facts) > 2 and self._run_left(task):
+                del facts[1]
+            else:
+                notes.pop()
         while facts[1:] and cell_len(separator.join(facts)) > width:
             del facts[1]
         return facts + notes

@@ -20,6 +20,7 @@ from kobert_pipeline.pretrain.architectures.bert import Bert
 from kobert_pipeline.pretrain.objective import Objective
 from kobert_pipeline.pretrain.stage import PretrainOptions
 from kobert_pipeline.progress import Display, shown_on
+from kobert_pipeline.runs.displays import ProgressLines
 
 SMALL = Bert(num_hidden_layers=1, hidden_size=32, num_attention_heads=2, max_position_embeddings=64)
 FINISHED = {"corpus", "analysis", "tokenizer", "shards", "features nsmc", "features korquad"}
@@ -105,6 +106,19 @@ def test_a_run_with_trainings_of_minutes_tells_the_display(
         expect(str(tiny.recipe), recipe, planned, planned[:-1], None, redo)
     assert list(display.expected) == [job.title for job in planned[:-1]]
     assert {title for title, seconds in display.expected.items() if not seconds} == finished
+
+
+def test_what_is_measured_before_a_run_leaves_its_results_as_they_are(tiny, tmp_path, kobert, monkeypatch) -> None:
+    expected_jobs: list[str] = []
+    monkeypatch.setattr(duration, "LONG", 0)
+    monkeypatch.setattr(ProgressLines, "expect", lambda self, seconds: expected_jobs.extend(seconds))
+    run_dir = tiny.copy_before(tmp_path / "run", "pretrain")
+    assert kobert("run", tiny.recipe, "--run-dir", run_dir, "--until", "finetune").code == 0
+    assert "pretrain" in expected_jobs
+    expected, made = tiny.manifests(), tiny.manifests(run_dir)
+    for name in ("pretrain", "finetune/nsmc/1", "finetune/korquad/1"):
+        weights = "model/model.safetensors"
+        assert made[name]["files"][weights] == expected[name]["files"][weights]
 
 
 def test_a_short_run_measures_nothing(tiny, tmp_path, fixed_speeds) -> None:

@@ -162,6 +162,20 @@ def test_the_time_left_of_a_run_follows_what_its_jobs_took(clock) -> None:
     assert left() == "", "the last job's own time says it"
 
 
+def test_a_terminal_of_80_columns_has_room_for_the_time_left_of_the_run_and_the_loss(clock, monkeypatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    bar = TerminalProgress(clock)
+    bar.expect({"pretrain": 600, "finetune nsmc/1": 3000})
+    bar.begin("pretrain", 7, 13)
+    for clock.now, done in ((0, 0), (10, 200), (20, 400)):
+        bar.report(Progress("training", done, 12_000, "steps", "13,130 tokens/s", ("loss 7.582",), is_last=True))
+    with bar.console.capture() as captured:
+        bar.console.print(bar.row())
+    line = ESCAPES.sub("", captured.get()).rstrip()
+    assert line.startswith("7/13 pretrain ")
+    assert line.endswith("400/12,000 steps  9:40 left (run 59:40)  loss 7.582")
+
+
 def test_a_job_that_was_finished_before_says_nothing_about_the_others(clock) -> None:
     lines = ProgressLines(clock)
     lines.expect({"corpus": 600, "pretrain": 100, "publish": 40})
