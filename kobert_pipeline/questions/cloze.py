@@ -31,6 +31,12 @@ CLAUSE_ENDS = frozenset(_CLAUSE_ENDS.split())
 PRONOUNS = ("그", "그녀", "그것", "이것", "이")
 YEAR_WORDS = ("몇 년", "몇 년도", "어느 해")
 """Words that ask for a year."""
+CURRENCIES = ("원", "달러", "엔", "유로", "위안", "파운드", "프랑", "마르크", "루블", "루피", "페소")
+HOW_MUCH_SHARE, HOW_LONG_SHARE = 0.75, 0.5
+"""How many questions about money ask with 얼마 rather than 몇 원, and about time with 얼마나 rather than 몇 년이."""
+TIME_UNITS = ("년", "개월", "달", "주", "주일", "일", "시간", "분", "초")
+TAKES = [["이", "되"], ["가", "되"], ["이", "걸리"], ["가", "걸리"]]
+"""The particle and the verb after a time that 얼마나 asks for."""
 HYPERNYM_SHARE = 0.4
 """How many questions ask with the noun that says what the answer is, where one does: 어느 대학교, 어떤 밴드."""
 LONGEST_LEAD = 60
@@ -75,7 +81,7 @@ def clause_with(
     """The clause with the answer, where `question_word` takes the place of the morphemes from the answer up to `after`
     (exclusive), without brackets and without what is left of the clauses around it. Where it has neither subject nor
     topic, or a pronoun for one, `topic` comes first. Empty where the answer is in brackets."""
-    indices = _without_brackets(sentence, _clause(sentence, answer))
+    indices = _without_brackets(sentence, clause_of(sentence, answer))
     clause: list[Morph] = []
     for index in indices if answer.first in indices else []:
         if index == answer.first:
@@ -96,9 +102,9 @@ def clause_with(
 def _with_topic(clause: list[Morph], topic: Sequence[Morph]) -> list[Morph]:
     """The clause with `topic` in place of a pronoun at its beginning, or before it where it has neither subject nor
     topic."""
-    if clause[0].form in PRONOUNS and len(clause) > 1 and _is_topic(clause[1]):
+    if clause[0].form in PRONOUNS and len(clause) > 1 and is_topic(clause[1]):
         return [*topic, *clause[1:]]
-    if any(morph.tag == "JKS" or _is_topic(morph) for morph in clause):
+    if any(morph.tag == "JKS" or is_topic(morph) for morph in clause):
         return clause
     return [*topic, Morph("는", "JX"), clause[0]._replace(space=True), *clause[1:]]
 
@@ -115,7 +121,7 @@ def topic_of(sentence: Sequence[TaggedMorpheme]) -> list[Morph]:
 def topic_indices(sentence: Sequence[TaggedMorpheme]) -> list[int]:
     """The indices of the morphemes of `topic_of`."""
     indices = _without_brackets(sentence, list(range(min(len(sentence), LONGEST_LEAD))))
-    end = next((count for count, index in enumerate(indices) if _is_topic(sentence[index])), 0)
+    end = next((count for count, index in enumerate(indices) if is_topic(sentence[index])), 0)
     tags = [sentence[index].tag for index in indices[:end]]
     if not 0 < end <= LONGEST_TOPIC or not all(tag in (*NAME_PARTS, "JKG") for tag in tags):
         return []
@@ -129,7 +135,7 @@ def choose_question_word(
     particle). No morphemes where no question word fits."""
     following, particle = following_morpheme(sentence, answer), particle_after(sentence, answer)
     if answer.type == "number":
-        return _word_for_number(sentence, answer), 0
+        return _word_for_number(sentence, answer, rng)
     if answer.type in ("date", "year"):
         return _word_for_date(sentence, answer, particle, rng)
     # 누가 asks for what is known as a person and no more, rather than 어느 사람
@@ -176,13 +182,20 @@ def is_part_of_date(sentence: Sequence[TaggedMorpheme], answer: AnswerCandidate)
     return answer.type == "year" and sentence[answer.after - 1].form != "년"
 
 
-def _word_for_number(sentence: Sequence[TaggedMorpheme], answer: AnswerCandidate) -> list[Morph]:
-    """The morphemes that ask for a number: 몇 with the unit, or 얼마 where the unit is a sign or missing."""
+def _word_for_number(
+    sentence: Sequence[TaggedMorpheme], answer: AnswerCandidate, rng: random.Random
+) -> tuple[list[Morph], int]:
+    """The same two values as `choose_question_word`, for a number: 몇 with the unit, or 얼마 where the unit is a sign
+    or missing, mostly for money, and 얼마나 for how long something took (10년이 되었다)."""
     indices = range(answer.first + 1, answer.after)
     units = [Morph(*sentence[index][:2]) for index in indices if not is_numeral(sentence, index)]
-    if not units or units[-1].tag in ("SW", "SL"):
-        return [Morph("얼마", "NNG")]
-    return [Morph("몇", "MM"), *units]
+    unit = units[-1] if units else Morph("", "SW")
+    following = [morpheme.form for morpheme in sentence[answer.after : answer.after + 2]]
+    if unit.form in TIME_UNITS and following in TAKES and rng.random() < HOW_LONG_SHARE:
+        return [Morph("얼마나", "MAG")], 1
+    if unit.tag in ("SW", "SL") or (unit.form in CURRENCIES and rng.random() < HOW_MUCH_SHARE):
+        return [Morph("얼마", "NNG")], 0
+    return [Morph("몇", "MM"), *units], 0
 
 
 def _word_for_date(
@@ -198,7 +211,7 @@ def _word_for_date(
     return [Morph(word, "NP")], int(word == "언제" and particle in ("에", "은", "는"))
 
 
-def _clause(sentence: Sequence[TaggedMorpheme], answer: AnswerCandidate) -> list[int]:
+def clause_of(sentence: Sequence[TaggedMorpheme], answer: AnswerCandidate) -> list[int]:
     """The indices of the morphemes of the clause that holds the answer, after the sentence's topic where the clause has
     no subject."""
     starts = [
@@ -210,14 +223,15 @@ def _clause(sentence: Sequence[TaggedMorpheme], answer: AnswerCandidate) -> list
     first = max((start for start in starts if start <= answer.first), default=0)
     after = min((start for start in starts if start >= answer.after), default=len(sentence))
     clause = list(range(first, after))
-    topic = next((index for index, morpheme in enumerate(sentence[:first]) if _is_topic(morpheme)), None)
-    has_subject = any(sentence[index].tag == "JKS" or _is_topic(sentence[index]) for index in clause)
+    topic = next((index for index, morpheme in enumerate(sentence[:first]) if is_topic(morpheme)), None)
+    has_subject = any(sentence[index].tag == "JKS" or is_topic(sentence[index]) for index in clause)
     if topic is None or has_subject or topic >= LONGEST_TOPIC:
         return clause
     return [*range(topic + 1), *clause]
 
 
-def _is_topic(morpheme: TaggedMorpheme | Morph) -> bool:
+def is_topic(morpheme: TaggedMorpheme | Morph) -> bool:
+    """Whether a morpheme is the particle of a topic."""
     return morpheme.tag == "JX" and morpheme.form in ("은", "는")
 
 

@@ -44,7 +44,7 @@ class CorpusPairs(Options):
     test or that no question is made of; all there are if there are fewer."""
     sources: tuple[str, ...] = ()
     """Names of the corpus files whose paragraphs are taken, such as [kowiki*]; none: all of the corpus."""
-    rules: Literal[5] = 5
+    rules: Literal[6] = 6
     """Version of the rules for questions, as in `synthesize`."""
 
 

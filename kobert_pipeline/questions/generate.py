@@ -25,6 +25,14 @@ from kobert_pipeline.questions.answer_candidates import (
     candidates_in_sentence,
     tagged_sentences,
 )
+from kobert_pipeline.questions.clarity import (
+    is_article,
+    parts_of,
+    why_not_asked_about,
+    why_not_asked_for,
+    why_unclear,
+    without_conjunction,
+)
 from kobert_pipeline.questions.cleft import ask_by_cleft
 from kobert_pipeline.questions.cloze import Morph, ask_in_place, topic_of
 from kobert_pipeline.questions.entity_types import EntityTypes
@@ -73,7 +81,7 @@ class QuestionGeneration(Options):
     """Largest number of questions on one paragraph."""
     sources: tuple[str, ...] = ()
     """Names of the corpus files whose paragraphs are asked about, such as [kowiki*]; none: all of the corpus."""
-    rules: Literal[5] = 5
+    rules: Literal[6] = 6
     """Version of the rules: other rules make other questions, which must not pass for the same."""
 
 
@@ -163,13 +171,19 @@ def examples_of(
     document, and of `nouns` for names."""
     # a text as a seed gives the same numbers in every process, unlike its `hash`
     rng = random.Random(f"{SEED}\n{identity}")
-    sentences = tagged_sentences(context)
-    topic = topic_of_text(lead)
+    topic, in_article = subject_of_text(lead)
+    sentences = [part for sentence in tagged_sentences(context) for part in parts_of(sentence)]
+    if not in_article:
+        topic = []  # what another text begins with is not what all of it is about
+        sentences = [sentence for sentence in sentences if not why_not_asked_about(sentence)]
     examples: list[dict[str, Any]] = []
     answers: set[str] = set()
-    for index, candidate in shuffled_candidates(context, sentences, nouns, rng)[: count * TRIES]:
+    candidates = shuffled_candidates(context, sentences, nouns, rng)
+    if not in_article:
+        candidates = [pair for pair in candidates if not why_not_asked_for(pair[1], sentences[pair[0]])]
+    for index, candidate in candidates[: count * TRIES]:
         answer = context[candidate.start : candidate.end]
-        question = ask(sentences[index], candidate, rng, topic)
+        question = ask(sentences[index], candidate, rng, topic, in_article)
         if len(examples) == count or not question or answer in answers or answer in question:
             continue
         answers.add(answer)
@@ -186,9 +200,12 @@ def examples_of(
 
 
 @lru_cache(maxsize=10_000)
-def topic_of_text(lead: str) -> Sequence[Morph]:
-    """The topic of the beginning of a document. Cached, because the paragraphs of a document come in a random order."""
-    return topic_of(tagged_sentences(lead)[0]) if lead.strip() else []
+def subject_of_text(lead: str) -> tuple[Sequence[Morph], bool]:
+    """The topic of the beginning of a document, and whether the document is an article about it. Cached, because the
+    paragraphs of a document come in a random order."""
+    if not lead.strip():
+        return [], False
+    return topic_of(tagged_sentences(lead)[0]), is_article(lead)
 
 
 def shuffled_candidates(
@@ -213,12 +230,20 @@ def weight_of(candidate: AnswerCandidate) -> float:
 
 
 def ask(
-    sentence: list[TaggedMorpheme], answer: AnswerCandidate, rng: random.Random, topic: Sequence[Morph] = ()
+    sentence: list[TaggedMorpheme],
+    answer: AnswerCandidate,
+    rng: random.Random,
+    topic: Sequence[Morph] = (),
+    in_article: bool = True,
 ) -> str:
     """The question for an answer, "" where the rules do not apply; about `topic`, the subject of the whole document,
-    where the sentence names none."""
-    question = ask_by_cleft(sentence, answer, rng, topic) if rng.random() < CLEFT_SHARE else None
-    question = question or ask_in_place(sentence, answer, rng, topic) or []
+    where the sentence names none. Outside of articles, "" as well where a reader could not understand it."""
+    cleft = ask_by_cleft(sentence, answer, rng, topic) if rng.random() < CLEFT_SHARE else None
+    question = cleft or ask_in_place(sentence, answer, rng, topic) or []
+    if not in_article:
+        question = without_conjunction(question)
+        if question and why_unclear(question, sentence, answer, is_cleft=bool(cleft)):
+            return ""
     known_forms = {morpheme.form for morpheme in sentence} | {morph.form for morph in topic}
     words = sum(morph.tag.startswith(CONTENT) and morph.form in known_forms for morph in question)
     return join(question) + "?" if words >= FEWEST_WORDS and len(question) <= MOST_MORPHEMES else ""

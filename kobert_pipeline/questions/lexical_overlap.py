@@ -18,7 +18,7 @@ from kobert_pipeline.questions.answer_candidates import TaggedMorpheme, tagged_s
 CONTENT = ("NN", "VV", "VA", "SN", "SL", "SH", "XR", "MAG")
 """Beginnings of the tags of content words: nouns, verbs, numbers, foreign words and adverbs."""
 _EMPTY = """
-하 되 있 이름 것 사람 곳 때 해 년 수 명 언제 얼마 얼마나 왜 어떻
+하 되 있 이름 것 사람 곳 때 해 년 수 명 언제 얼마 얼마나 얼마큼 얼만큼 얼마간 왜 어떻
 """
 EMPTY = frozenset(_EMPTY.split())
 """Words with these tags that say what a question asks for, or nothing."""

@@ -12,12 +12,14 @@ from kobert_pipeline.questions.answer_candidates import TaggedMorpheme, tagged_s
 from kobert_pipeline.questions.hypernyms import entity_type
 
 WHICH = ("어느", "어떤", "무슨")
-WORDS = ("누구", "어디", "언제", "무엇", "뭐", "몇", "얼마", "얼마나")
+HOW_MUCH = ("얼마", "얼마나", "얼마큼", "얼만큼", "얼마간")
+WORDS = ("누구", "어디", "언제", "무엇", "뭐", "몇", *HOW_MUCH)
 """Question words as Kiwi writes them: 누가 is 누구 and a particle."""
 INDEFINITE = ("나", "이나", "든지", "든", "라도", "이라도", "도")
 """Particles after which a question word asks for nothing, as in 누구나 (everybody)."""
-NO_QUANTITY = ("안", "전", "후", "뒤", "지나")
-"""What follows 몇 and 얼마 where they ask for nothing: 몇 안 되는 (few), 얼마 전 (recently)."""
+NO_QUANTITY = (["안"], ["전"], ["후"], ["뒤"], ["지나"])
+"""What follows 몇 and 얼마 where they ask for nothing, as 되지 does (얼마 되지 않아): 몇 안 되는 (few), 얼마 전
+(recently)."""
 DURATIONS = ("간", "동안", "만", "만에", "후", "뒤", "전", "형", "걸리", "걸치", "이", "을")
 """What follows 몇 년 where it asks for a number of years."""
 YEARS = frozenset(["해", "연도", "년도"])
@@ -67,13 +69,13 @@ def classify_question(question: str) -> QuestionType:
         return QuestionType(("name",), "" if noun in EMPTY | YEARS | DATES | NUMBERS else noun)
     if form == "몇":
         return _how_many(question, sentence, word)
+    if form in HOW_MUCH:
+        return QuestionType(("number",), "")
     for nouns, types in ((YEARS, ("year",)), (DATES, ("date", "year")), (NUMBERS, ("number",))):
         if noun in nouns:
             return QuestionType(types, "")
     if form == "언제":
         return QuestionType(("date", "year"), "")
-    if form in ("얼마", "얼마나"):
-        return QuestionType(("number",), "")
     if entity_type(noun) or noun in NAMED:
         return QuestionType(("name",), "" if noun in EMPTY | NAMED else noun)
     return QuestionType(("title",) if noun in TITLES else (), "" if noun in EMPTY else noun)
@@ -86,7 +88,8 @@ def _is_question_word(sentence: Sequence[TaggedMorpheme], index: int) -> bool:
         return False
     after = index + 1
     if form in ("몇", "얼마"):
-        return after == len(sentence) or sentence[after].form not in NO_QUANTITY
+        following = [morpheme.form for morpheme in sentence[after : after + 2]]
+        return following != ["되", "지"] and following[:1] not in NO_QUANTITY
     if form == "언제" and after < len(sentence) and sentence[after].form == "어디":
         return False  # 언제 어디서나
     while after < len(sentence) and sentence[after].tag.startswith("J"):

@@ -25,6 +25,7 @@ from kobert_pipeline.questions.generate import (
     join,
     other_sentence,
 )
+from kobert_pipeline.questions.question_type import classify_question
 
 NOTHING = EvaluationTexts(set())
 PARAGRAPH = (
@@ -68,7 +69,7 @@ def questions_about(text: str, seed: int = 1, form: Any = ask_in_place) -> dict[
         ("이 책을 쓴 사람은 소설가 김동인이다.", {"김동인": "이 책을 쓴 사람은 (누구인가|(어느|어떤) 소설가인가)"}),
         ("이 나라는 인구 300만 명을 넘었다.", {"300만 명": "이 나라는 인구 몇 명을 넘었(PAST)"}),
         ("이 회사는 3억 5000만 원을 3번째로 20여 명에게 주었다.",
-         {"3억 5000만 원": "이 회사는 몇 원을 3번째로 20여 명에게 (줬|주었)(PAST)",
+         {"3억 5000만 원": "이 회사는 (얼마를|몇 원을) 3번째로 20여 명에게 (줬|주었)(PAST)",
           "3번째": "이 회사는 3억 5000만 원을 몇 번째로 20여 명에게 (줬|주었)(PAST)",
           "20여 명": "이 회사는 3억 5000만 원을 3번째로 몇 명에게 (줬|주었)(PAST)"}),
         ("이 회사는 돈 300만을 벌었다.", {"300만": "이 회사는 돈 얼마를 벌었(PAST)"}),
@@ -132,7 +133,11 @@ def test_the_corpus_says_what_its_names_are() -> None:
 )
 def test_questions_about_names_use_what_the_names_are(nouns: dict[str, str], expected: str) -> None:
     text = "이 영화는 1972년에 다른 배우들과 함께 박민수를 널리 알렸다."
-    examples = [example for number in range(60) for example in examples_of(f"d#{number}", text, 9, "", nouns)]
+    examples = [
+        example
+        for number in range(60)
+        for example in examples_of(f"d#{number}", text, 9, "라온은 대한민국의 영화이다.", nouns)
+    ]
     questions = {example["question"] for example in examples if example["answers"][0][0] == "박민수"}
     assert len(questions) > 2 and all(re.search(expected, question) for question in questions), questions
 
@@ -144,6 +149,21 @@ def test_nobody_is_inside_a_person() -> None:
     assert "" in questions and len(questions) > 1
     pattern = "그는 (어느|어떤) 소설가에서 필명을 땄.*"
     assert all(re.fullmatch(pattern, question) for question in questions - {""}), questions
+
+
+@pytest.mark.parametrize(
+    ("statement", "answer", "expected"),
+    [
+        ("등대의 입장료는 300원이다.", "300원", {"얼마인가", "몇 원인가"}),
+        ("김유신은 5달러로 말을 샀다.", "5달러", {"얼마로 말을", "몇 달러로 말을"}),
+        ("등대가 선 지 10년이 되었다.", "10년", {"선 지 얼마나", "선 지 몇 년이"}),
+        ("등대를 짓는 데 3개월이 걸렸다.", "3개월", {"얼마나 걸렸", "몇 개월이 걸렸"}),
+    ],
+)
+def test_money_and_time_are_asked_for_with_how_much(statement: str, answer: str, expected: set[str]) -> None:
+    questions = {questions_about(statement, seed)[answer] for seed in range(40)}
+    assert {part for part in expected if any(part in question for question in questions)} == expected
+    assert {classify_question(question).types for question in questions} == {("number",)}
 
 
 def test_years_are_asked_for_in_several_ways() -> None:
@@ -280,7 +300,9 @@ def test_the_answer_may_be_in_another_sentence_that_shares_words() -> None:
     assert elsewhere
     context, start = elsewhere
     assert context.startswith("훈민정음은") and context[start:].startswith("세종대왕이 백성을")
-    examples = [example for number in range(40) for example in examples_of(f"d#{number}", PARAGRAPH, 3)]
+    examples = [
+        example for number in range(40) for example in examples_of(f"d#{number}", PARAGRAPH, 3, "훈민정음은 글자이다.")
+    ]
     moved = [example for example in examples if example["context"] != PARAGRAPH]
     assert moved
     for example in moved:

@@ -1,0 +1,380 @@
+"""Which questions a reader can understand, in texts that are no articles of an encyclopedia.
+
+An article says in its first sentence what it is about, and its questions are about that. Other texts number their
+sentences and cite each other (judgments, statutes), speak of us and today (speeches, petitions), and say 이 사건 and 위
+규정 for what other sentences name. A question that needs those sentences is not made: fewer are better. The checks know
+closed classes of words and marks of Korean, and no text.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from kobert_pipeline.questions.answer_candidates import AnswerCandidate, TaggedMorpheme, bracket_spans, tagged_sentences
+from kobert_pipeline.questions.cloze import (
+    PLACE,
+    SUBJECT,
+    UNFINISHED,
+    Morph,
+    clause_of,
+    following_morpheme,
+    particle_after,
+)
+from kobert_pipeline.questions.hypernyms import PERSONS, entity_type
+
+LONGEST_SENTENCE, LONGEST_QUESTION = 70, 30
+"""Morphemes of a sentence and of a question: in longer sentences it cannot be told to what a clause belongs."""
+FEWEST_WORDS = 4
+"""Nouns, verbs and numbers of its sentence that a question has, and one more where none is a name or a number, or it
+could be about anything."""
+LONGEST_HEADING = 20
+"""Morphemes of a heading in brackets, such as 【이유】."""
+LONGEST_SUBJECT = 25
+"""Morphemes of what an article is about."""
+MARK = re.compile(r"[①-⑳⑴-⒇㉠-㉻ⓐ-ⓩ❶-❿○●◎◇◆□■△▲▽▼▷▶▪•※☞oㅇ]|\d{1,2}\.|(첫|둘|셋|넷|다섯|여섯|일곱|여덟|아홉|열)째")
+"""Marks before the items of a list that Kiwi does not tag as such (SB)."""
+_POINTING = """
+이 그 저 이런 그런 이러한 그러한 이러하 그러하 이렇 그렇 이러 그러 동 본 당 각 해당 당해 위 아래 상기 전기 다음 이번
+지난 금번 올 현
+"""
+POINTING = frozenset(_POINTING.split())
+"""What before a noun points to another sentence, or to today."""
+_POINTERS = """
+그것 이것 그녀 그들 이들 이곳 그곳 저곳 여기 거기 저기 이때 그때 그날 이날 그동안 그간 당시 이후 이전 양국 양측 쌍방
+전항 전조 전호 본항 본조 본건 본법 각호 호의 별지 별표
+오늘 어제 내일 그저께 지금 현재 현행 이제 최근 앞으로 올해 금년 작년 내년 지난해 지난번 요즘
+"""
+POINTERS = frozenset(_POINTERS.split())
+"""What stands for something in another sentence, or for a time that only who speaks knows."""
+_SPEAKERS = """
+나 저 우리 저희 너 너희 당신 여러분 자네 본인 자기 자신 스스로
+"""
+SPEAKERS = frozenset(_SPEAKERS.split())
+"""Words for those who speak and listen."""
+PARTY = re.compile(
+    r"(원고|피고|원심|당심|망인|고인|공?소외|피?상고|피?항소|피?청구인|피?신청인|사건본인|논지|소론|판시|참가인).*"
+)
+"""The parties and courts of a case, and what they say: a judgment does not give their names."""
+LETTER = re.compile(r"[A-Z]|[OX]{2,}|[○●◯×△□*]+|[甲乙丙丁갑을병정]")
+"""Letters for parties, and what is left of names that were taken out."""
+ARTICLE_UNITS = ("조", "항", "호", "목", "편", "장", "절", "심")
+"""What the numbers of the parts of a law, and of the courts of a case, count."""
+LAW = re.compile(r".+(법|법률|령|규칙|조례|협약|조약)|헌법|[」』]")
+"""The last word of the name of a law."""
+_WISHES = """
+바라 믿 싶 드리 빌 겠 생각 부탁 감사 당부 촉구 청원 요청 요구 기원 확신 약속 희망 환영 축하 말씀 기대 호소 다짐 사과
+제안 건의
+"""
+WISHES = frozenset(_WISHES.split())
+"""What speakers do by saying so, in a polite sentence."""
+_CONJUNCTIONS = """
+또한 다만 즉 한편 특히 아울러 나아가 결국 또 물론 더욱이 이처럼 이렇듯 만약
+"""
+CONJUNCTIONS = frozenset(_CONJUNCTIONS.split())
+"""Adverbs that join a sentence to the one before it."""
+STATEMENT_ENDS = ("고", "며", "으며", "지만", "으나", "나")
+"""Endings of clauses that are statements of their own, unlike 비추어 and 정하여서는."""
+JOINING = frozenset([*UNFINISHED, "둘러싸", "불구하", "관련하", "포함하", "더불", "가지", "두", "놓"])
+"""Verbs that in 둘러싸고 only join what is before them to another verb."""
+NEGATIONS = ("않", "아니", "아니하", "없", "못하")
+ENDINGS = ("EC", "EF", "ETM", "ETN")
+_QUESTION_WORDS = """
+무엇 누구 누가 어디 뭐 언제 몇 얼마 얼마나 왜 어떻 어찌
+"""
+QUESTION_WORDS = frozenset(_QUESTION_WORDS.split())
+_NOT_FIRST = """
+경우 이상 이하 이후 이전 다음 후 뒤 때 날 당시 결과 호 각 관여 등 및 뿐 데 바 점 것 최근 결국 현재 만약 오랫동안
+오늘날 실제 사실
+"""
+_NOT_LAST = """
+마찬가지 대부분 물론 나름 최소한 모두 자체 서로 이상 이하 이후 이외 사이 관계 경우 때문 정도 밑 속 위 아래 안 앞 동안
+중 상 시 내 외 간 전 후 때 뿐 측 등
+"""
+NOT_FIRST, NOT_LAST = frozenset(_NOT_FIRST.split()), frozenset(_NOT_LAST.split())
+"""What no name or noun that is an answer begins and ends with."""
+_BODIES = """
+자 인 들 님 장 관 원 청 처 진 족 주 민 생 회 단체 기관 회의 법원 정부 기업 회사 은행 조합 기사 국가
+"""
+BODIES = (*_BODIES.split(), *(noun for noun in PERSONS if len(noun) > 1))
+"""Ends of common nouns for people and bodies, which 무엇 does not ask for."""
+ALTERNATIVES = ("또는", "및", "내지", "혹은", "이나", "~")
+"""What joins a number to another one, so that 몇 could ask for either."""
+TOPICS = ("은", "는", "란", "이란")
+DEFINING = ("이", "말", "뜻", "의미", "일컫", "가리키", "있")
+"""The copula, and the verbs that end the first sentence of an article."""
+ROLES = ("로", "으로", "로서", "으로서", "로써", "으로써")
+
+
+def is_article(lead: str) -> bool:
+    """Whether the beginning of a text says in its first sentence, which may be cut off, what all of it is about, as in
+    an encyclopedia: X는 … Y이다, or X는 Y로, …"""
+    # a text that begins with a heading is none
+    first_line, newline, _ = lead.lstrip().partition("\n")
+    sentences = tagged_sentences(first_line)
+    if not sentences or _after_mark(sentences[0], 0, is_first=True) or any(_has_speaker(other) for other in sentences):
+        return False
+    inside = _in_brackets(sentences[0])
+    words = [
+        morpheme for index, morpheme in enumerate(sentences[0]) if index not in inside and not _is_sign(morpheme.tag)
+    ]
+    topic = next((index for index, word in enumerate(words) if word.tag in ("JX", "ETM") and word.form in TOPICS), 0)
+    is_name = sentences[0][0].tag == "SSO" or all(word.tag not in ("EC", "EF", "JKO") for word in words[:topic])
+    # 이 법은, but what a longer name consists of may look like anything
+    if not 0 < topic <= LONGEST_SUBJECT or not is_name or why_pointing(words[:3]):
+        return False
+    end = next((index for index in range(topic + 1, len(words)) if words[index].tag == "EF"), len(words))
+    if end == len(words):
+        is_noun = all(word.form != "제" and not word.tag.startswith(("V", "XSV", "JKS")) for word in words[:topic])
+        return not newline and is_noun
+    rest = [word for word in words[topic + 1 : end + 1] if word.tag not in ("EP", "XSV")]
+    objects = [index for index, word in enumerate(rest) if word.tag == "JKO"] or [len(rest)]
+    return any(
+        (first.form in DEFINING and second.tag == "EF")
+        or (first.tag == "VCP" and second.tag == "EC")
+        or (first.form in ROLES and (second.tag == "SP" or (index < objects[0] and rest[index - 1].tag == "NNG")))
+        for index, (first, second) in enumerate(pairwise(rest))
+    )
+
+
+def _has_speaker(sentence: Sequence[TaggedMorpheme]) -> bool:
+    """Whether a sentence is said to somebody: by its pronouns, or its polite ending."""
+    return any(
+        (tag == "NP" and form in SPEAKERS) or (tag == "EF" and form.endswith(("니다", "니까", "요", "죠")))
+        for form, tag, *_ in sentence
+    )
+
+
+def parts_of(sentence: Sequence[TaggedMorpheme]) -> Iterator[list[TaggedMorpheme]]:
+    """The sentences in what Kiwi takes for one: it is split where one ends outside of quotes, and at the marks of a
+    list and headings in brackets, which are left out."""
+    part: list[TaggedMorpheme] = []
+    index, depth = 0, 0
+    while index < len(sentence):
+        tag = sentence[index].tag
+        if after := _after_mark(sentence, index, is_first=not part):
+            is_end = True
+        else:
+            after = index + 1
+            part.append(sentence[index])
+            depth += (tag == "SSO") - (tag == "SSC")
+            is_end = tag == "SF" and depth <= 0 and len(part) > 1 and part[-2].tag == "EF"
+        if is_end and part:
+            yield part
+        if is_end:
+            part, depth = [], 0
+        index = after
+    if part:
+        yield part
+
+
+def _after_mark(sentence: Sequence[TaggedMorpheme], index: int, is_first: bool) -> int:
+    """The index after the mark of a list, or the heading, at a morpheme; 0 where there is none."""
+    form, tag, start, _ = sentence[index]
+    following = sentence[index + 1 : index + 1 + LONGEST_HEADING]
+    touches = index > 0 and start == sentence[index - 1].end
+    if tag == "SB" or (not touches and tag in ("SW", "SN", "NR", "SL") and MARK.fullmatch(form)):
+        has_comma = bool(following) and following[0].tag == "SP"
+        return 0 if tag == "NR" and not has_comma else index + 1 + (tag == "NR")  # 첫째, but not 첫째 아들
+    if form == "【" or (is_first and form in ("[", "〔")):
+        closing = next((count for count, other in enumerate(following) if other.tag == "SSC"), None)
+        return 0 if closing is None else index + closing + 2
+    if not is_first or [morpheme.form for morpheme in sentence[index : index + 3 : 2]] != ["제", "조"]:
+        return 0
+    # 제7조 and 제7조의2, but not 제7조에 and 제7조 제1항
+    after = index + 3
+    if [morpheme.tag for morpheme in sentence[after : after + 2]] == ["JKG", "SN"]:
+        after += 2
+    return after if after < len(sentence) and not sentence[after].tag.startswith(("J", "X")) else 0
+
+
+def why_not_asked_about(sentence: Sequence[TaggedMorpheme]) -> str:
+    """Why no question is made about a sentence: it is no statement, too long to be taken apart, or a wish of who
+    speaks; "" where one can be made."""
+    inside = _in_brackets(sentence)
+    words = [morpheme for index, morpheme in enumerate(sentence) if index not in inside and not _is_sign(morpheme.tag)]
+    # Kiwi tags the last ending before brackets as one that connects
+    is_end = bool(words) and words[-1].tag in ("EF", "EC") and words[-1].form.endswith("다")
+    if not is_end or sentence[-1].form == "?":
+        return "no statement"
+    if len(sentence) > LONGEST_SENTENCE:
+        return "long"
+    predicate = {morpheme.form for morpheme in words[-6:-1] if not morpheme.tag.startswith("J")}
+    return "wish" if words[-1].form.endswith("니다") and predicate & WISHES else ""
+
+
+def why_not_asked_for(answer: AnswerCandidate, sentence: Sequence[TaggedMorpheme]) -> str:
+    """Why no question asks for a candidate: it points to something, is a part of something, or names nothing that a
+    question word asks for; "" where one does."""
+    words = [morpheme for morpheme in sentence if answer.start <= morpheme.start < answer.end]
+    before = sentence[answer.first - 1] if answer.first else TaggedMorpheme("", "", 0, 0)
+    following, last = following_morpheme(sentence, answer), words[-1].form
+    if reason := why_pointing(words):
+        return reason
+    if PARTY.fullmatch(before.form):
+        return "party"
+    if before.end == sentence[answer.first].start and before.tag not in ("SSO", "SSC", "SF"):
+        return "part of a word"  # 비공산주의, 한·미
+    if answer.type in ("noun", "name") and (words[0].form in NOT_FIRST or last in NOT_LAST):
+        return "no name"
+    if answer.type == "noun":
+        is_body = last.endswith(BODIES) or following.form.startswith(("에게", "께", "한테", "에서"))
+        return "person or body" if is_body else ""
+    if answer.type not in ("number", "year", "date"):
+        return ""
+    is_counted = words[-1].tag != "NNG" or words[-1].start == words[-2].end  # unlike 7천만 겨레
+    is_named = following.tag.startswith(("NN", "MM")) and last in ("년", "월", "일")  # 10월 유신, 10년 전
+    if not is_counted or is_named or last in ARTICLE_UNITS or following.form in ("전", "후", "뒤"):
+        return "part of a name"
+    if {before.form, following.form} & {*ALTERNATIVES} or (answer.type == "number" and following.form == "에서"):
+        return "alternatives"
+    # 21세기 한국은, 21세기는
+    is_time = following.tag.startswith(("JKB", "SP", "VCP")) or following.form in ("에", "부터", "까지")
+    return "" if answer.type == "number" or is_time else "part of a name"
+
+
+def why_unclear(
+    question: Sequence[Morph], sentence: Sequence[TaggedMorpheme], answer: AnswerCandidate, is_cleft: bool
+) -> str:
+    """Why a reader could not understand a question without the sentences around the one it is made of; "" where one
+    could."""
+    particle, tags = particle_after(sentence, answer), [morph.tag for morph in question]
+    if reason := why_pointing(question):
+        return reason
+    if len(question) > LONGEST_QUESTION:
+        return "long"
+    if {"EF", "SF"} & {*tags[:-1]}:
+        return "two sentences"
+    if sum(morph.form in QUESTION_WORDS for morph in question) > 1:
+        return "two questions"
+    if tags.count("SSO") != tags.count("SSC") or tags.count("SS") % 2:
+        return "quotes"
+    asks_for_person_or_place = any(morph.form.startswith(("누구", "누가", "어디")) for morph in question)
+    is_known = entity_type(answer.hypernym) or (answer.hypernym and not asks_for_person_or_place)
+    if answer.type == "name" and particle not in PLACE and not is_known:
+        return "guess"  # 누구 or 어디 or 무엇
+    if reason := _why_cut(sentence, answer) or ("" if is_cleft else _why_no_statement(question, particle)):
+        return reason
+    if particle not in SUBJECT and not has_subject(question, is_cleft):
+        return "no subject"
+    content = {word.form for word in sentence if word.tag.startswith(("NNG", "NNP", "VV", "VA", "XR", "SL", "SN"))}
+    fewest = FEWEST_WORDS + {"NNP", "SL", "SN", "SH"}.isdisjoint(tags)
+    return "few words" if sum(morph.form in content for morph in question) < fewest else ""
+
+
+def _why_no_statement(question: Sequence[Morph], particle: str) -> str:
+    """Why a question with a question word in place of the answer, before `particle`, is no statement but for that
+    word."""
+    word = next((index for index, morph in enumerate(question) if morph.form in QUESTION_WORDS), 0)
+    is_rest = question[0].tag.startswith(("J", "E", "VCP", "X", "SS")) or question[0].form in ARTICLE_UNITS
+    if question[-1].tag == "JX" or is_rest or [morph.tag[0] for morph in question[:2]] == ["S", "J"]:
+        return "no predicate"
+    if word and question[word - 1].tag in ("MM", "ETM", "JKG"):
+        return "attribute"  # 상당한 무엇
+    if any(morph.form in NEGATIONS and morph.tag.startswith("V") for morph in question[-4:]):
+        return "negation"  # 무엇을 정하지 않나요? is heard as a suggestion
+    # a topic may be the object: 신고는 문서로 할 수 있다
+    return "topic" if particle in ("은", "는") and question[-2].tag != "VCP" else ""
+
+
+def _why_cut(sentence: Sequence[TaggedMorpheme], answer: AnswerCandidate) -> str:
+    """Why the clause with the answer is no statement of its own."""
+    clause = clause_of(sentence, answer)
+    last, after = sentence[clause[-1]], sentence[clause[-1] + 1 :]
+    skipped = next((index for index in range(len(sentence)) if index not in clause), len(sentence))
+    start = next((index for index in clause if index > skipped or clause[0]), 0)
+    rest = [sentence[index] for index in clause if index >= start]
+    if last.tag == "EC" and (last.form not in STATEMENT_ENDS or sentence[clause[-1] - 1].form in JOINING):
+        return "subordinate clause"
+    # 검토하고 | 결정하는 사람: the clauses on both sides may belong to what follows
+    is_relative = last.tag == "EC" and _next_ending(after) in ("ETM", "ETN")
+    if is_relative or (start and _next_ending(rest) in ("ETM", "ETN")):
+        return "relative clause"
+    # 훼손하거나 | 제거한 사람은
+    is_predicate = next((morpheme.tag[0] for morpheme in rest if morpheme.tag.startswith(("J", "E"))), "J") == "E"
+    return "relative clause" if start and is_predicate else ""
+
+
+def _next_ending(morphemes: Sequence[TaggedMorpheme]) -> str:
+    return next((morpheme.tag for morpheme in morphemes if morpheme.tag in ENDINGS), "")
+
+
+def without_conjunction(question: list[Morph]) -> list[Morph]:
+    """A question without the adverbs that join its sentence to the one before."""
+    start = 0
+    while start < len(question) and (question[start].form in CONJUNCTIONS or (start and question[start].tag == "SP")):
+        start += 1
+    return question[start:]
+
+
+def has_subject(question: Sequence[Morph], is_cleft: bool) -> bool:
+    """Whether the predicate of a question has a subject or a topic, and not only a relative clause in it."""
+    endings = [index for index, morph in enumerate(question) if morph.tag in ENDINGS]
+    # a cleft has the predicate in its last relative clause
+    main = max((index for index in endings if question[index].tag == "ETM"), default=0) if is_cleft else len(question)
+    for index, (before, morph) in enumerate(pairwise(question[:main]), 1):
+        follows_noun = before.tag.startswith(("N", "XSN", "SL", "SH", "SN", "SSC"))
+        if follows_noun and morph.tag == "JX" and morph.form in ("은", "는", "도"):
+            return True
+        ending = next((other for other in endings if other > index), main)
+        if morph.tag == "JKS" and (ending == main or question[ending].tag in ("EC", "EF")):
+            return True
+    return False
+
+
+def why_pointing(morphemes: Sequence[Morph | TaggedMorpheme]) -> str:
+    """Why words cannot be understood without other sentences: one points to them, to today or to those who speak, or is
+    a party of a case or the letter for one, or an article without its law. "" where none does."""
+    for index, morpheme in enumerate(morphemes):
+        form, tag = morpheme.form, morpheme.tag
+        before = morphemes[index - 1].tag if index else ""
+        following = morphemes[index + 1].tag if index + 1 < len(morphemes) else ""
+        if (form in SPEAKERS and tag.startswith(("NP", "NNG", "MAG"))) or form == "께서":
+            return "speaker"
+        if form in POINTERS or (tag == "NP" and form in ("이", "그", "저")):
+            return "pointer"
+        if form in POINTING and following and (
+            tag.startswith(("MM", "VA", "XR"))
+            or (tag in ("NNG", "XPN") and following.startswith(("N", "MM", "XPN", "SN", "SL")))
+            or (form in ("위", "아래", "다음") and following.startswith("J"))
+        ):  # fmt: skip
+            return "pointer"
+        # 지난 10년, and 같은 날, but not 이와 같은 날
+        if following == "ETM" and (form == "지나" or (form == "같" and before not in ("JC", "JKB"))):
+            return "pointer"
+        if form == "제" and _is_part_of_law(morphemes, index):
+            return "article"
+        # Kiwi splits 공소외
+        if tag.startswith("NN") and (PARTY.fullmatch(form) or (form, following) == ("공소", "NNB")):
+            return "party"
+        is_name = tag in ("SL", "SH", "NNG", "NNP") and _stands_alone(morphemes, index)
+        if LETTER.fullmatch(form) and (tag == "SW" or is_name):
+            return "letter"
+    return ""
+
+
+def _stands_alone(morphemes: Sequence[Morph | TaggedMorpheme], index: int) -> bool:
+    """Whether only a particle or a space follows a morpheme: A 지점, but not A형."""
+    morpheme, following = morphemes[index], next(iter(morphemes[index + 1 :]), None)
+    if following is None or following.tag.startswith(("J", "SP")):
+        return True
+    if isinstance(morpheme, TaggedMorpheme) and isinstance(following, TaggedMorpheme):
+        return following.start > morpheme.end
+    return isinstance(following, Morph) and bool(following.space)
+
+
+def _is_part_of_law(morphemes: Sequence[Morph | TaggedMorpheme], index: int) -> bool:
+    """Whether an article without the name of its law is at a morpheme: 제1항, but not 형법 제114조 제1항."""
+    if index + 2 >= len(morphemes) or morphemes[index + 2].form not in ARTICLE_UNITS:
+        return False
+    before = index - 1
+    while before >= 0 and (morphemes[before].form in ("제", "의", *ARTICLE_UNITS) or morphemes[before].tag == "SN"):
+        before -= 1
+    return before < 0 or not LAW.fullmatch(morphemes[before].form)
+
+
+def _in_brackets(sentence: Sequence[TaggedMorpheme]) -> set[int]:
+    return {index for first, after in bracket_spans(sentence) for index in range(first, after)}
+
+
+def _is_sign(tag: str) -> bool:
+    return tag in ("SF", "SS", "SSO", "SSC", "SE", "SO", "SW")
