@@ -42,7 +42,7 @@ POINTING = frozenset(_POINTING.split())
 _POINTERS = """
 그것 이것 그녀 그들 이들 이곳 그곳 저곳 여기 거기 저기 이때 그때 그날 이날 그동안 그간 당시 이후 이전 양국 양측 쌍방
 전항 전조 전호 본항 본조 본건 본법 각호 호의 별지 별표
-오늘 어제 내일 그저께 지금 현재 현행 이제 최근 앞으로 올해 금년 작년 내년 지난해 지난번 요즘
+오늘 어제 내일 그저께 지금 현재 현행 이제 최근 앞으로 올해 금년 작년 내년 지난해 지난번 요즘 앞서
 """
 POINTERS = frozenset(_POINTERS.split())
 """What stands for something in another sentence, or for a time that only who speaks knows."""
@@ -111,7 +111,7 @@ def is_article(lead: str) -> bool:
     # a text that begins with a heading is none
     first_line, newline, _ = lead.lstrip().partition("\n")
     sentences = tagged_sentences(first_line)
-    if not sentences or _after_mark(sentences[0], 0, is_first=True) or any(_has_speaker(other) for other in sentences):
+    if not sentences or _after_mark(sentences[0], 0, is_first=True) or any(map(_is_of_case_or_speech, sentences)):
         return False
     inside = _in_brackets(sentences[0])
     words = [
@@ -136,11 +136,15 @@ def is_article(lead: str) -> bool:
     )
 
 
-def _has_speaker(sentence: Sequence[TaggedMorpheme]) -> bool:
-    """Whether a sentence is said to somebody: by its pronouns, or its polite ending."""
+def _is_of_case_or_speech(sentence: Sequence[TaggedMorpheme]) -> bool:
+    """Whether a sentence is about the parties of a case or an article of a law, or said to somebody: by its pronouns
+    or its polite ending."""
     return any(
-        (tag == "NP" and form in SPEAKERS) or (tag == "EF" and form.endswith(("니다", "니까", "요", "죠")))
-        for form, tag, *_ in sentence
+        (tag == "NP" and form in SPEAKERS)
+        or (tag == "EF" and form.endswith(("니다", "니까", "요", "죠")))
+        or (tag.startswith("NN") and PARTY.fullmatch(form))
+        or [morpheme.form for morpheme in sentence[index : index + 3 : 2]] == ["제", "조"]
+        for index, (form, tag, *_) in enumerate(sentence)
     )
 
 
@@ -242,6 +246,9 @@ def why_unclear(
         return reason
     if len(question) > LONGEST_QUESTION:
         return "long"
+    is_rest = tags[0].startswith(("J", "E", "VCP", "X", "SS")) or question[0].form in (*ARTICLE_UNITS, "등", "중", "및")
+    if is_rest or (tags[0] == "SN" and tags[1].startswith("J")):
+        return "begins inside a phrase"
     if {"EF", "SF"} & {*tags[:-1]}:
         return "two sentences"
     if sum(morph.form in QUESTION_WORDS for morph in question) > 1:
@@ -265,8 +272,7 @@ def _why_no_statement(question: Sequence[Morph], particle: str) -> str:
     """Why a question with a question word in place of the answer, before `particle`, is no statement but for that
     word."""
     word = next((index for index, morph in enumerate(question) if morph.form in QUESTION_WORDS), 0)
-    is_rest = question[0].tag.startswith(("J", "E", "VCP", "X", "SS")) or question[0].form in ARTICLE_UNITS
-    if question[-1].tag == "JX" or is_rest or [morph.tag[0] for morph in question[:2]] == ["S", "J"]:
+    if question[-1].tag == "JX":
         return "no predicate"
     if word and question[word - 1].tag in ("MM", "ETM", "JKG"):
         return "attribute"  # 상당한 무엇

@@ -59,6 +59,8 @@ def test_the_marks_of_lists_are_no_part_of_a_sentence(text: str, parts: list[str
         ("등대의 관리\n등대는 항로표지이다.", False),
         ("원고는 등대를 지키는 사람이다.", False),
         ("등대는 우리의 자랑이다.", False),
+        ("등대의 관리는 항로표지법 제28조에 따른 일이다.", False),
+        ("등대는 항로표지이다. 원고는 등대를 지킨다.", False),
         ("등대는 소중한 항로표지입니다.", False),
         ("정부는 3일 등대를 고쳤다.", False),
         ("", False),
