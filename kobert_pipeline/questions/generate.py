@@ -36,6 +36,7 @@ from kobert_pipeline.questions.clarity import (
 from kobert_pipeline.questions.cleft import ask_by_cleft
 from kobert_pipeline.questions.cloze import Morph, ask_in_place, topic_of
 from kobert_pipeline.questions.entity_types import EntityTypes
+from kobert_pipeline.questions.other_contexts import OtherContexts
 
 SHORTEST, LONGEST = 150, 1000
 """Characters of a context."""
@@ -81,6 +82,9 @@ class QuestionGeneration(Options):
     """Largest number of questions on one paragraph."""
     sources: tuple[str, ...] = ()
     """Names of the corpus files whose paragraphs are asked about, such as [kowiki*]; none: all of the corpus."""
+    other_contexts: float = Field(0, ge=0, le=1)
+    """Largest share of the questions on a paragraph that are shown with another paragraph which answers them, where the
+    corpus has one."""
     rules: Literal[6] = 6
     """Version of the rules: other rules make other questions, which must not pass for the same."""
 
@@ -94,7 +98,9 @@ def generate_questions(
     suitable = list(paragraphs(options, corpus))
     compared = track(suitable, "comparing with evaluation texts", len(suitable), "paragraphs")
     contexts = [paragraph for paragraph in compared if not evaluation_texts.overlaps(paragraph[1])]
-    nouns = nouns_of_names(contexts)
+    others = OtherContexts() if options.other_contexts else None
+    nouns = nouns_of_names(contexts, others)
+    most_elsewhere = round(options.other_contexts * options.per_context)
     # shuffled, because a limited number of questions must come from all of the corpus
     random.Random(SEED).shuffle(contexts)
     for index, (identity, context, lead) in enumerate(contexts):
@@ -102,7 +108,7 @@ def generate_questions(
             break
         if index % 500 == 0:
             report("asking", len(examples), options.questions, "questions")
-        examples += examples_of(identity, context, options.per_context, lead, nouns)
+        examples += examples_of(identity, context, options.per_context, lead, nouns, others, most_elsewhere)
     if not examples:
         raise UserError(_reason_for_none(options, corpus, len(suitable), len(contexts)))
     return examples[: options.questions]
@@ -149,14 +155,16 @@ def paragraphs_of(document: Document) -> Iterator[tuple[str, str]]:
         context, first = (f"{context} {line}", first) if context else (line, index)
 
 
-def nouns_of_names(contexts: list[tuple[str, str, str]]) -> dict[str, str]:
-    """What the names in the paragraphs are, {name: a noun for it}."""
+def nouns_of_names(contexts: list[tuple[str, str, str]], others: OtherContexts | None = None) -> dict[str, str]:
+    """What the names in the paragraphs are, {name: a noun for it}. What is read is added to `others`."""
     entity_types, leads = EntityTypes(), set[str]()
     indices = sorted(random.Random(SEED).sample(range(len(contexts)), min(MOST_READ, len(contexts))))
     for index in track(indices, "reading names", len(indices), "paragraphs"):
         _, context, lead = contexts[index]
         for sentence in tagged_sentences(context):
             entity_types.add_mentions(context, sentence)
+        if others:
+            others.add(context, tagged_sentences(context))
         # once per document, in whatever order its paragraphs come
         if lead.strip() and lead not in leads:
             entity_types.add_article(lead, tagged_sentences(lead)[0])
@@ -165,10 +173,11 @@ def nouns_of_names(contexts: list[tuple[str, str, str]]) -> dict[str, str]:
 
 
 def examples_of(
-    identity: str, context: str, count: int, lead: str = "", nouns: Mapping[str, str] = MappingProxyType({})
-) -> list[dict[str, Any]]:
+    identity: str, context: str, count: int, lead: str = "", nouns: Mapping[str, str] = MappingProxyType({}),
+    others: OtherContexts | None = None, most_elsewhere: int = 0,
+) -> list[dict[str, Any]]:  # fmt: skip
     """Up to `count` questions about a paragraph, a function of its identity and text, of the beginning `lead` of its
-    document, and of `nouns` for names."""
+    document, of `nouns` for names, and of `others`, which show `most_elsewhere` of them with another paragraph."""
     # a text as a seed gives the same numbers in every process, unlike its `hash`
     rng = random.Random(f"{SEED}\n{identity}")
     topic, in_article = subject_of_text(lead)
@@ -176,11 +185,14 @@ def examples_of(
     if not in_article:
         topic = []  # what another text begins with is not what all of it is about
         sentences = [sentence for sentence in sentences if not why_not_asked_about(sentence)]
-    examples: list[dict[str, Any]] = []
-    answers: set[str] = set()
     candidates = shuffled_candidates(context, sentences, nouns, rng)
     if not in_article:
         candidates = [pair for pair in candidates if not why_not_asked_for(pair[1], sentences[pair[0]])]
+    elsewhere: dict[AnswerCandidate, tuple[str, int]] = {}
+    if others and most_elsewhere:
+        elsewhere = mentioned_elsewhere(context, sentences, candidates, others)
+        candidates.sort(key=lambda pair: pair[1] not in elsewhere)
+    examples, answers, count_elsewhere = list[dict[str, Any]](), set[str](), 0
     for index, candidate in candidates[: count * TRIES]:
         answer = context[candidate.start : candidate.end]
         question = ask(sentences[index], candidate, rng, topic, in_article)
@@ -188,8 +200,10 @@ def examples_of(
             continue
         answers.add(answer)
         shown, start = context, candidate.start
-        if rng.random() < ELSEWHERE_SHARE and (elsewhere := other_sentence(context, sentences, index, candidate)):
-            shown, start = elsewhere
+        if count_elsewhere < most_elsewhere and candidate in elsewhere:
+            (shown, start), count_elsewhere = elsewhere[candidate], count_elsewhere + 1
+        elif rng.random() < ELSEWHERE_SHARE and (without := other_sentence(context, sentences, index, candidate)):
+            shown, start = without
         examples.append(
             {
                 "id": f"synthetic-{identity}-{len(examples)}", "group": context, "question": question,
@@ -197,6 +211,17 @@ def examples_of(
             }
         )  # fmt: skip
     return examples
+
+
+def mentioned_elsewhere(
+    context: str, sentences: list[list[TaggedMorpheme]], candidates: Sequence[tuple[int, AnswerCandidate]],
+    others: OtherContexts,
+) -> dict[AnswerCandidate, tuple[str, int]]:  # fmt: skip
+    """Another paragraph for each candidate that one has, and where the answer starts there."""
+    mentions = {}
+    for index, candidate in candidates:
+        mentions[candidate] = others.find(context[candidate.start : candidate.end], sentences[index], context)
+    return {candidate: mention for candidate, mention in mentions.items() if mention}
 
 
 @lru_cache(maxsize=10_000)
