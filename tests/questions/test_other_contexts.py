@@ -48,6 +48,7 @@ def test_at_most_the_share_of_a_paragraphs_questions_is_shown_with_another(share
     texts = [
         f"훈민정음은 조선의 글자이다. {ASKED} 이 책에는 집현전 학자 8명이 쓴 해설이 있다. " + "가나다라 " * 20,
         f"전형필은 대한민국의 수집가이다. {ANSWERING} 이 책은 1962년에 국보로 지정되었다. " + "마바사아 " * 20,
+        *(f"{name}은 대한민국의 도시이다. " + "산과 강이 있다. " * 30 for name in ("춘천", "원주", "안산", "울산")),
     ]
     write_documents(tmp_path / "part-00000.parquet", [
         Document(id=str(number), source="a", text=text, ordered=True) for number, text in enumerate(texts)
