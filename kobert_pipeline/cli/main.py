@@ -39,7 +39,6 @@ from kobert_pipeline.cli.formatting import (
 )
 from kobert_pipeline.cli.index import index
 from kobert_pipeline.cli.predict import predict, tokenize
-from kobert_pipeline.cli.run_recipe import run_recipe
 from kobert_pipeline.cli.serve import serve
 from kobert_pipeline.cli.similar import similar
 from kobert_pipeline.cli.visualize import app as visualize_app
@@ -98,6 +97,8 @@ def run(
     as_json: AsJson = False,
 ) -> None:
     """Run every stage of a recipe that is not finished yet. Example: kobert run quickstart --until tokenizer"""
+    from kobert_pipeline.cli.run_recipe import run_recipe
+
     if until is not None:
         check_stage_name(until)  # before the recipe is read and the run's folder is made
     with stop_after(minutes):
@@ -114,6 +115,8 @@ def _stage_command(stage: str) -> Callable[..., None]:
         minutes: Minutes = None,
         as_json: AsJson = False,
     ) -> None:
+        from kobert_pipeline.cli.run_recipe import run_recipe
+
         with stop_after(minutes):
             run_recipe(recipe, setting, run_dir, num_workers, as_json, only=stage, redo=[stage] if redo else None)
 
@@ -136,6 +139,8 @@ def pretrain(
     as_json: AsJson = False,
 ) -> None:
     """The stage pretrain, which can fit its budget of tokens to a time."""
+    from kobert_pipeline.cli.run_recipe import run_recipe
+
     if fit and minutes is None:
         raise UserError("--fit fits the training to a time; add --minutes N, or leave it out")
     redo_names = ["pretrain"] if redo else None
@@ -160,6 +165,8 @@ def finetune(
     as_json: AsJson = False,
 ) -> None:
     """The stage finetune, which can stop before test sets are read."""
+    from kobert_pipeline.cli.run_recipe import run_recipe
+
     if before_test and is_distributed():
         raise UserError("--before-test is for one process; start it without a launcher")
     redo_names = ["finetune"] if redo else None
@@ -194,6 +201,8 @@ def publish(
     as_json: AsJson = False,
 ) -> None:
     """The stage publish, which can upload what it wrote."""
+    from kobert_pipeline.cli.run_recipe import run_recipe
+
     if push is None and (name or private or dry_run):
         raise UserError(
             "--name, --private and --dry-run are options of an upload; add --push OWNER/NAME, or leave them out"
