@@ -259,6 +259,7 @@ def test_replaced_option_is_refused_with_what_replaced_it(section: Any) -> None:
         ("features.nsmc.license={a: [MIT]}", "features.nsmc.license.a: input should be a valid string, not ['MIT']"),
         ("pretrain.base=no", "pretrain.base: input should be a valid string, not False; YAML reads"),
         ("corpus.cleaning.mask=x", "corpus.cleaning.mask: input should be a list, not 'x'"),
+        ("corpus.sources=[{name: text}]", "corpus.sources.0.path: is missing"),
         ("features.nsmc.train=[a, [b]]", "features.nsmc.train.1: input should be a valid string, not ['b']"),
     ],
 )
@@ -275,6 +276,11 @@ def test_an_error_names_the_place_and_the_group_that_an_option_belongs_to(settin
         (["tokenizer.subword={name: unigram, vocab_size: 3000}", "tokenizer.user_words=true"], "use wordpiece"),
         (["finetune.nsmc.encoder=frozen"], "whose encoder is frozen"),
         (["finetune.nsmc={ngrams: {}}", "publish.nsmc.dtype=bfloat16"], "but nsmc is a classifier over n-grams"),
+        (
+            ["features.qa={task: choice, train: [a]}", "finetune.qa={}", "publish.qa={source: qa, onnx: true}"],
+            "publish.qa.onnx: multiple-choice models cannot be exported",
+        ),
+        (["pretrain.plan.use_regional_compilation=true"], "compiles nothing without torch_compile: true"),
         (["tokenizer.report.compare_with=nowhere"], "nowhere is no folder; name one that holds a tokenizer"),
     ],
 )
@@ -286,6 +292,18 @@ def test_options_that_exclude_each_other_are_refused(settings: Any, key_word: st
 def test_old_option_name_is_refused_on_the_command_line(corpora, kobert) -> None:
     result = kobert("check", "tiny", "--set", f"data_dir={corpora}", "--set", "pretrain.pieces=1")
     assert "pretrain: unknown key 'pieces'; it is called 'total_tokens' now" in result.complaint
+
+
+def test_a_distillation_needs_texts_to_label() -> None:
+    content = recipe_file.load("tiny", ["finetune.soft={features: nsmc, distill: {teachers: [nsmc]}}"])
+    content = {name: content[name] for name in ("features", "finetune")} | {"checkpoint": "klue/bert-base"}
+    with pytest.raises(ValidationError) as refused:
+        Recipe.model_validate(content)
+    assert "finetune.soft.distill labels texts of the corpus, but the recipe has none" in first_error(refused.value)
+
+
+def test_the_folder_of_a_run_is_no_recipe(tiny, kobert) -> None:
+    assert "is a folder; give the recipe's name or YAML file" in kobert("check", tiny.run_dir).complaint
 
 
 def test_a_repeated_key_is_refused(tmp_path, kobert) -> None:

@@ -74,6 +74,8 @@ def test_without_arguments_the_commands_are_listed_on_their_own_lines(kobert) ->
         (["list", "recipe"], "'recipe' is neither recipes nor a kind of plug-in - did you mean 'recipes'?"),
         (["explain", "brt"], "did you mean 'bert'"),
         (["explain", "pretrain.pln"], "did you mean 'plan'"),
+        (["explain", "lerning_rate"], "did you mean the option 'learning_rate'?"),
+        (["embed", "gone", "a.txt", "--long", "windows", "--tokens"], "--long windows is for vectors of texts"),
         (["explain", "pretrain.plan.seed.x"], "has no option 'x'"),
         (["explain", "learning_rate"], "explain one of them: pretrain.plan.learning_rate, finetune.plan.learning_rate"),
         (["explain", "answer_priors"], "explain one of them: tasks.korquad, tasks.mrc, tasks.span"),

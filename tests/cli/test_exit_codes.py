@@ -1,11 +1,18 @@
 """The exit code and the message of each way in which a command can end, in real processes."""
 
+import io
 import os
 import re
 import socket
 import subprocess
 import sys
 import textwrap
+from collections.abc import Callable
+
+import pytest
+import typer
+
+from kobert_pipeline.cli.exit_codes import run_app
 
 PROGRAM = """
 import os, signal, subprocess, sys, time, typer
@@ -88,3 +95,30 @@ def test_every_rank_exits_with_the_code_of_rank_0_which_alone_prints() -> None:
     assert main.communicate(timeout=120)[1] == "kobert: the recipe is wrong\n"
     assert other.communicate(timeout=120)[1] == ""
     assert (main.returncode, other.returncode) == (2, 2)
+
+
+def run_here(body: Callable[[], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run a command that does `body` in this process."""
+    app = typer.Typer()
+    app.command()(body)
+    monkeypatch.setattr(sys, "argv", ["kobert"])
+    run_app(app)
+
+
+def test_a_command_that_aborts_was_interrupted(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def body() -> None:
+        raise typer.Abort  # as where a question finds the end of standard input
+
+    with pytest.raises(SystemExit) as stop:
+        run_here(body, monkeypatch)
+    assert stop.value.code == 130
+    assert "the same command resumes" in capsys.readouterr().err
+
+
+def test_what_the_terminal_cannot_encode_is_printed_as_escapes(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding="ascii", errors="strict"))
+    run_here(lambda: print("a한\ud800"), monkeypatch)
+    assert written.getvalue() == b"a\\ud55c\\ud800\n"

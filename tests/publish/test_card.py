@@ -1,19 +1,28 @@
 """The model card, read back by `huggingface_hub`: means, spread, controls, data, cost."""
 
 import math
+import shutil
 import statistics
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
 from huggingface_hub import ModelCard
 
-from kobert_pipeline.pipeline.provenance import known_datasets
-from kobert_pipeline.publish.card_facts import CardFacts, Results
+from kobert_pipeline.features.stage import FeaturesOptions
+from kobert_pipeline.files import write_json
+from kobert_pipeline.finetune.ngrams import CONFIG, Ngrams
+from kobert_pipeline.pipeline.provenance import card_counts, describe_results, known_datasets
+from kobert_pipeline.publish import ngrams
+from kobert_pipeline.publish.card_facts import CardFacts, Results, RoundingCost
+from kobert_pipeline.publish.card_results import rules_text, thresholds_text
 from kobert_pipeline.publish.costs import Cost, EmissionsOptions, costs
 from kobert_pipeline.publish.licences import NOT_STATED, file_row, link
 from kobert_pipeline.publish.model_card import auto_class_of, model_card, snippet
+from kobert_pipeline.tokenizer.loading import load_tokenizer
+from kobert_pipeline.training.weight_files import NGRAMS
 
 SCORES = {"accuracy": [87.09, 87.27, 87.36], "macro_f1": [87.0, 87.2, 87.3]}
 CONTROLS = {
@@ -302,3 +311,81 @@ def test_weaknesses_versions_choices_and_licences_are_said() -> None:
 )
 def test_licences_have_addresses(licence: str, address: str | None) -> None:
     assert link(licence) == address
+
+
+@pytest.mark.parametrize(
+    ("test", "named"),
+    [
+        ("qa/KorQuAD_v1.0_dev.json", ("KorQuAD 1.0", "dev", "KorQuAD/squad_kor_v1")),
+        ("nsmc/ratings_test.txt", ("Naver sentiment movie corpus", "test", "e9t/nsmc")),
+        ("mine/my_dev.txt", ("my_dev.txt", "test", "")),
+    ],
+)
+def test_results_name_the_part_that_a_known_file_states(test: str, named: tuple[str, str, str]) -> None:
+    prepared = FeaturesOptions.model_validate({"task": "nsmc", "train": ["train.txt"], "test": test})
+    manifests = {"features/nsmc": {"counts": {"test_examples": 9}}}
+    results = describe_results(Results("nsmc", "nsmc", "test", SCORES, {}), prepared, manifests)
+    assert (results.dataset, results.dataset_split, results.dataset_id or "") == named
+    assert results.examples == 9
+
+
+@pytest.mark.parametrize(
+    ("vectors", "steps", "start"), [("sgns", 1, "word vectors"), ("sgns", 2, "pretrained"), (None, 1, "pretrained")]
+)
+def test_only_a_single_step_leaves_the_word_vectors_as_they_were(vectors: str | None, steps: int, start: str) -> None:
+    prepared = FeaturesOptions.model_validate({"task": "nsmc", "train": ["train.txt"]})
+    pretrain = {"options": {"word_vectors": vectors}, "counts": {"steps": steps}}
+    manifests = {"features/nsmc": {"counts": {}}, "pretrain": pretrain}
+    results = describe_results(Results("nsmc", "nsmc", "dev", SCORES, {}), prepared, manifests)
+    assert results.initial_weights == start
+
+
+def test_the_card_has_the_commit_that_a_checkpoint_was_fetched_at() -> None:
+    counts = {"vocab_size": 32000, "parameters": 110_000_000}
+    config = {"model_type": "bert"}
+    numbers = card_counts({"checkpoint": {"counts": counts | {"commit": "abc123"}}}, config)
+    assert (numbers["vocabulary"], numbers["commit of the checkpoint"]) == ("32,000", "abc123")
+    assert "commit of the checkpoint" not in card_counts({"checkpoint": {"counts": counts}}, config)
+
+
+@pytest.mark.parametrize(
+    ("options", "stored", "said"),
+    [
+        ({}, False, "Priors alone choose among constant scores"),
+        ({"null_threshold": 0.5}, False, "and by priors alone, every question gets an answer"),
+        ({}, True, "These scores are of the weights as stored."),
+    ],
+)
+def test_what_the_scores_without_priors_are_of(options: dict[str, float], stored: bool, said: str) -> None:
+    results = replace(FACTS.results, ablation=ABLATION, ablation_as_stored=stored)
+    (text,) = rules_text(replace(FACTS, results=results, inference_options={"answer_priors": {"type": 2.0}} | options))
+    assert said in text
+    assert ("every question" in text, "as stored" in text) == ("null_threshold" in options, stored)
+
+
+@pytest.mark.parametrize(
+    ("thresholds", "said"), [(0.25, "(`thresholds` of the config): 0.25 for all."), ({"기쁨": 0.5}, "기쁨 0.500.")]
+)
+def test_thresholds_are_one_number_or_one_for_each_label(thresholds: Any, said: str) -> None:
+    (text,) = thresholds_text(replace(FACTS, inference_options={"thresholds": thresholds}))
+    assert text.endswith(said)
+
+
+@pytest.mark.parametrize("different", [0, 3])
+def test_the_card_of_ngrams_says_how_many_predictions_its_tokens_change(different: int) -> None:
+    cost = RoundingCost(200, "accuracy", (80.0, 79.5), different)
+    card = ngrams.card(FACTS, Ngrams(), cost)
+    assert ("On the 200 examples of dev 3 predictions differ from those of the training" in card) == bool(different)
+    assert "It needs kobert-pipeline, but no torch." in card
+
+
+def test_ngrams_without_a_plain_tokenizer_are_published_with_the_analyzers(tiny: Any, tmp_path: Path) -> None:
+    tokenizer, model = tmp_path / "tokenizer", tmp_path / "model"
+    shutil.copytree(tiny.run_dir / "tokenizer", tokenizer, ignore=shutil.ignore_patterns("plain"))
+    write_json(model / CONFIG, {"max_position_embeddings": 64, "task_specific_params": {"nsmc": {"max_length": 48}}})
+    (model / NGRAMS).write_bytes(b"weights")
+    ngrams.export(model, tokenizer, tmp_path / "out")
+    loaded = load_tokenizer(tmp_path / "out")
+    assert loaded.tokenize("정말 재밌다") == load_tokenizer(tiny.run_dir / "tokenizer").tokenize("정말 재밌다")
+    assert loaded.model_max_length == 48
+    assert (tmp_path / "out" / NGRAMS).read_bytes() == b"weights"

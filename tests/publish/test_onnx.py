@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
 import torch
@@ -163,3 +164,46 @@ def test_libraries_that_are_missing_are_named_before_anything_is_written(tiny, t
     with pytest.raises(UserError, match=r"requires onnxgone, .* or set onnx: false"):
         stage.run(stage.PublishOptions(onnx=True), facts, {}, model, tiny.run_dir / "tokenizer", tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def identity(folder: Path) -> Path:
+    """A file whose output `x` is its input plus 0, with notes wherever an exporter leaves some."""
+    kind, names = onnx.TensorProto.FLOAT, (["input_ids"], ["x"])
+    function = onnx.helper.make_function(
+        "mine", "same", *names, [onnx.helper.make_node("Identity", *names, doc_string="/of/me/model.py")],
+        [onnx.helper.make_opsetid("", 18)],
+    )  # fmt: skip
+    function.doc_string = "/of/me/function.py"
+    node = onnx.helper.make_node("same", *names, domain="mine", doc_string="/of/me/graph.py")
+    values = [onnx.helper.make_tensor_value_info(name, kind, ["batch", "length"]) for (name,) in names]
+    graph = onnx.helper.make_graph([node], "graph", values[:1], values[1:])
+    opsets = [onnx.helper.make_opsetid("", 18), onnx.helper.make_opsetid("mine", 1)]
+    model = onnx.helper.make_model(graph, functions=[function], opset_imports=opsets, ir_version=10)
+    onnx.save(model, folder / "model.onnx")
+    return folder / "model.onnx"
+
+
+def test_no_note_of_the_exporter_stays_in_functions_either(tmp_path: Path) -> None:
+    path = identity(tmp_path)
+    assert path.read_bytes().count(b"/of/me/") == 3
+    onnx_file._remove_source_notes(path)
+    assert b"/of/me/" not in path.read_bytes()
+    values = np.ones((1, 2), np.float32)
+    assert np.array_equal(onnxruntime.InferenceSession(str(path)).run(None, {"input_ids": values})[0], values)
+
+
+@pytest.mark.parametrize(
+    ("wrapped", "difference", "texts"),
+    [
+        (lambda ids, mask: (ids,), 0.0, 2),
+        (lambda ids, mask: (ids + 0.5,), 0.5, 2),
+        (lambda ids, mask: (ids[:, :1],), float("inf"), 0),
+        (lambda ids, mask: (ids * float("nan"),), float("nan"), 2),
+    ],
+)
+def test_outputs_of_another_shape_or_that_are_not_numbers_are_no_small_difference(
+    wrapped: Any, difference: float, texts: int, tmp_path: Path
+) -> None:
+    batch = {"input_ids": torch.ones(2, 3), "attention_mask": torch.ones(2, 3, dtype=torch.int64)}
+    compared = onnx_file.compare(wrapped, identity(tmp_path), iter([batch]), ["x"])
+    assert compared == pytest.approx((difference, texts), nan_ok=True)

@@ -11,7 +11,7 @@ import yaml
 from safetensors import safe_open
 from test_house import dotted, modules, room_of
 
-from kobert_pipeline.cli.bundle import NOT_FOR_TRAINING, part_size
+from kobert_pipeline.cli.bundle import NOT_FOR_TRAINING, part_size, print_bundle
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import sha256, write_json_with_digest
 
@@ -153,6 +153,26 @@ def test_an_index_that_cannot_be_used_is_refused(change, key_word, sent, kobert,
         (carried / "bundle.json").unlink()
     assert key_word in kobert("unbundle", carried, "--run-dir", tmp_path / "tiny").complaint
     assert not (tmp_path / "tiny").exists()
+
+
+def test_a_file_that_is_not_what_the_index_lists_is_not_unpacked(sent, kobert, tmp_path) -> None:
+    carried = Path(shutil.copytree(sent, tmp_path / "carried"))
+    index = json.loads((carried / "bundle.json").read_text(encoding="utf-8"))
+    index["files"][0]["sha256"] = "0" * 64
+    write_json_with_digest(carried / "bundle.json", index)
+    name = Path(index["files"][0]["folder"], index["files"][0]["name"])
+    complaint = kobert("unbundle", carried, "--run-dir", tmp_path / "tiny").complaint
+    assert f"{tmp_path / 'tiny' / name} would differ from what bundle.json lists" in complaint
+    assert not (tmp_path / "tiny" / name).exists()
+
+
+def test_what_is_printed_names_the_missing_parts_and_the_files_to_copy(sent, kobert, tmp_path, capsys) -> None:
+    carried, names = Path(shutil.copytree(sent, tmp_path / "carried")), part_names(sent)
+    (carried / names[1]).unlink()
+    printed = kobert("unbundle", carried, "--run-dir", tmp_path / "tiny").out
+    assert f"1 of {len(names)} parts are missing: {names[1]}\n" in printed
+    print_bundle({"folder": "out", "parts": {}, "jobs": [], "left_out": [], "files_to_copy": ["base/vocab.txt"]})
+    assert "where pretrain.base names it on the other machine: base/vocab.txt" in capsys.readouterr().out
 
 
 def test_a_file_where_a_folder_is_to_be_written_is_left_alone(sent, kobert, tmp_path) -> None:

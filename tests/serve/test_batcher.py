@@ -156,3 +156,13 @@ def test_closing_finishes_the_running_batch_and_refuses_the_rest(run: Any) -> No
         batcher.submit(hold, [3], [1])
     free.set()
     assert first.result(10) == 1
+
+
+def test_closing_refuses_what_waits_but_what_was_abandoned() -> None:
+    batcher = Batcher(10, 9)
+    abandoned, waiting = batcher.submit(Recorder().double, [1, 2], [1, 1])
+    abandoned.cancel()
+    batcher.close()
+    assert abandoned.cancelled()
+    with pytest.raises(Closed):
+        waiting.result(0)

@@ -8,17 +8,26 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
+from contextlib import nullcontext
 from http.client import HTTPConnection
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import requests
+import uvicorn.supervisors
+from held_model import HeldModel
+from starlette.testclient import TestClient
+from uvicorn.config import STARTUP_FAILURE
 
 from kobert_pipeline.cli.serve import by_name
 from kobert_pipeline.errors import UserError
+from kobert_pipeline.serve import metrics, server
+from kobert_pipeline.serve.limits import Limits
 from kobert_pipeline.serve.server import keep_what_is_loaded
 from kobert_pipeline.serve.service import Service
 
@@ -143,3 +152,75 @@ def test_checkpoints_have_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     for given in ("a=b", "=mood", "two words=mood"):
         with pytest.raises(UserError, match="is not a name"):
             by_name([given])
+
+
+def test_without_httptools_h11_reads_the_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert server.http_protocol() != "h11"
+    monkeypatch.setitem(sys.modules, "kobert_pipeline.serve.protocol", None)  # looks not installed
+    assert server.http_protocol() == "h11"
+
+
+@pytest.mark.parametrize(
+    ("host", "key", "warns"), [("127.0.0.1", None, False), ("0.0.0.0", b"key", False), ("0.0.0.0", None, True)]
+)
+def test_an_address_that_anybody_may_use_is_warned_of(
+    host: str, key: bytes | None, warns: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with server.begun({"mood": "folder"}, host, 0, key):
+        assert ("whoever reaches this address may use it" in capsys.readouterr().out) == warns
+
+
+@pytest.mark.parametrize(("exit_code", "fails"), [(0, False), (-9, False), (STARTUP_FAILURE, True)])
+def test_workers_count_in_one_folder_and_one_that_cannot_load_ends_the_server(
+    exit_code: int, fails: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a supervisor that starts no process."""
+    seen = list[Any]()
+
+    class Supervisor:
+        processes = (SimpleNamespace(exitcode=0), SimpleNamespace(exitcode=exit_code))
+
+        def __init__(self, config: Any, sockets: list[socket.socket]) -> None:
+            seen.extend([config.workers, len(sockets)])
+
+        def run(self) -> None:
+            seen.append(Path(os.environ[metrics.FOLDER]))
+            assert seen[-1].is_dir()
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+    monkeypatch.setattr(uvicorn.supervisors, "Multiprocess", Supervisor)
+    before = signal.getsignal(signal.SIGTERM)
+    refusal = pytest.raises(UserError, match="a worker could not load the models") if fails else nullcontext()
+    with refusal:
+        server.serve({"mood": "folder"}, "127.0.0.1", 0, Limits(), None, workers=2)
+    assert seen[:2] == [2, 1]
+    assert metrics.FOLDER not in os.environ and not seen[2].exists()
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_a_worker_answers_once_its_models_are_loaded(capsys: pytest.CaptureFixture[str]) -> None:
+    model = HeldModel()
+    model.free.set()
+    try:
+        with TestClient(
+            server.worker_app("http://x", {"held": "folder"}, Limits(), None, lambda *_: model)  # type: ignore[arg-type]
+        ) as client:
+            assert client.post("/v1/tokenize", json={"input": "글"}).status_code == 200
+    finally:
+        gc.unfreeze()
+    assert f"http://x: worker {os.getpid()} ready: held (/v1/tokenize)\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("error", [UserError("no such folder"), ZeroDivisionError("no such number")])
+def test_a_worker_that_cannot_load_says_why_and_tells_the_supervisor(
+    error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def load(*_: str) -> Any:
+        raise error
+
+    monkeypatch.setattr(os, "_exit", sys.exit)
+    app = server.worker_app("http://x", {"mood": "folder"}, Limits(), None, load)
+    with pytest.raises(SystemExit) as stop:
+        app.state.service._run()
+    assert stop.value.code == STARTUP_FAILURE
+    assert str(error) in capsys.readouterr().err

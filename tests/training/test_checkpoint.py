@@ -137,3 +137,15 @@ def test_a_checkpoint_of_the_same_step_is_written_again(tmp_path: Path) -> None:
     load_checkpoint(tmp_path, other, other_optimizer)
     assert torch.equal(other[0].weight, module[0].weight)
     assert json.loads((path / "checkpoint.json").read_text())["step"] == 4
+
+
+def test_a_rank_that_the_checkpoint_does_not_know_keeps_its_random_state(tmp_path: Path) -> None:
+    """As where a training goes on with more processes than before."""
+    module, optimizer = trained(1, steps=2)
+    save_checkpoint(tmp_path, 2, module, optimizer, keep=1)
+    torch.manual_seed(7)
+    own = torch.get_rng_state()
+    assert load_checkpoint(tmp_path, module, optimizer, rank=1) == 2
+    assert torch.equal(torch.get_rng_state(), own)
+    load_checkpoint(tmp_path, module, optimizer, rank=0)
+    assert not torch.equal(torch.get_rng_state(), own)

@@ -3,6 +3,7 @@
 import json
 import signal
 import time
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial, partialmethod
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from torch._dynamo.utils import counters
 from torch._inductor.utils import fresh_cache
 
 from kobert_pipeline.progress import Display, shown_on
-from kobert_pipeline.training.compilation import _time_limit, load_compiled_code
+from kobert_pipeline.training.compilation import _time_limit, compile_in_place, load_compiled_code
 from kobert_pipeline.training.loop import train
 from kobert_pipeline.training.plan import COMPILED_CODE
 
@@ -64,6 +65,32 @@ def test_the_batch_that_is_compiled_for_leaves_no_trace(tmp_path: Path, monkeypa
     compiled, lines = trained(tmp_path / "compiled", COMPILED())
     assert torch.equal(compiled, plain) and not lines
     assert counters["stats"]["unique_graphs"] == 1
+
+
+@pytest.mark.parametrize("timeout", [None, 100])
+def test_in_another_thread_and_without_a_time_limit_a_training_is_the_same(
+    timeout: float | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where Python allows no handlers of signals."""
+    compile_with(monkeypatch, "eager")
+    plain, _ = trained(tmp_path / "plain", plan())
+    with ThreadPoolExecutor(1) as pool:
+        compiled, lines = pool.submit(trained, tmp_path / "compiled", COMPILED(compile_timeout=timeout)).result(60)
+    assert torch.equal(compiled, plain) and not lines
+    assert counters["stats"]["unique_graphs"] == 1
+
+
+@pytest.mark.parametrize(("variable", "threads"), [(None, 1), ("3", 7)])
+def test_kernels_are_compiled_in_one_thread_unless_the_user_says_otherwise(
+    variable: str | None, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if variable:
+        monkeypatch.setenv("TORCHINDUCTOR_COMPILE_THREADS", variable)
+    else:
+        monkeypatch.delenv("TORCHINDUCTOR_COMPILE_THREADS", raising=False)
+    with torch._inductor.config.patch(compile_threads=7):
+        compile_in_place(Regression(), regional=True)
+        assert torch._inductor.config.compile_threads == threads
 
 
 def sleeps(graph: torch.fx.GraphModule, inputs: list[Any]) -> Any:
