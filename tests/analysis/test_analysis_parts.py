@@ -10,6 +10,7 @@ from kobert_pipeline.analysis import stage
 from kobert_pipeline.analysis.analyzed import AnalyzedDocument, analysis_parts, read_analysis, write_analysis
 from kobert_pipeline.analysis.stage import AnalysisOptions, run
 from kobert_pipeline.corpus.document import Document, document_parts, read_documents, write_documents
+from kobert_pipeline.corpus.executor import Executor
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import read_json_with_digest, write_json_with_digest
 from kobert_pipeline.morphemes.morpheme import STYLES, Segmentation
@@ -142,3 +143,31 @@ def test_every_part_is_read_once_and_one_without_documents_is_written_too(tmp_pa
     assert counts["documents"] == 3
     found = {path.stem: [row.document.text for row in read_analysis(path)] for path in analysis_parts(tmp_path / "out")}
     assert found == texts
+
+
+class OneByOne(Executor):
+    """Runs the tasks in this process, each twice, as a cluster may that starts a lost task again."""
+
+    def build(self, steps, tasks, logs):
+        raise NotImplementedError
+
+    def run_parts(self, step, sizes, out, activity):
+        for rank in range(len(sizes)):
+            step(None, rank, len(sizes))
+            written = stage.document_parts(step.corpus)[rank].name
+            before = (out / written).stat().st_mtime_ns
+            step(None, rank, len(sizes))
+            assert (out / written).stat().st_mtime_ns == before, "a finished part is not written again"
+
+
+def test_part_by_part_the_analysis_is_the_same(tmp_path):
+    corpus = tmp_path / "corpus"
+    for number in range(2):
+        documents = [Document(f"{number}-{i}", "s", "나는 간다\n\n너도") for i in range(3)]
+        write_documents(corpus / f"part-{number:05d}.parquet", documents)
+    options = AnalysisOptions.model_validate({"analyzer": "whitespace"})
+    counts = run(options, corpus, tmp_path, tmp_path / "here", 1)
+    assert counts["documents"] == 6
+    assert run(options, corpus, tmp_path, tmp_path / "there", executor=OneByOne(name="one")) == counts
+    for path in analysis_parts(tmp_path / "here"):
+        assert (tmp_path / "there" / path.name).read_bytes() == path.read_bytes()

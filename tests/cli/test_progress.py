@@ -263,6 +263,9 @@ def test_results_name_reasons_and_spread() -> None:
 
     unusable = {"files_skipped": 1, "files_read_in_part": 1, "rows_skipped": 1000}
     assert result_of(corpus | unusable).endswith(", 2 files and 1,000 rows unusable (`skipped` in its manifest.json)")
+    assert result_of(corpus | {"masked_phone": 1200, "masked_email": 34}).endswith("1,234 personal data masked")
+    with_markup = result_of(corpus | {"documents_with_markup": 60})
+    assert with_markup.endswith("60 documents have markup of a wiki; extract their text first")
     assert result_of({"unknown_rate": 0.01}) == "unknown rate 1.00%"
     assert result_of({"unknown_rate": 0.034}) == "unknown rate 3.40%: characters are missing from it"
 
@@ -279,6 +282,8 @@ def test_results_name_reasons_and_spread() -> None:
     assert finetune_result([trial, *seeds]) == (
         "test accuracy 82.00 (81.00 to 83.00), 3 seeds, best of 1 settings on dev"
     )
+
+    assert finetune_result([trial]) == "1 settings tried", "before a seed is trained"
 
     made = {"dev_examples": 2, "dev_examples_synthetic": 2, "test_examples": 1}
     assert finetune_result(seeds[:1], made) == "test accuracy 81.00, only 1 test example"

@@ -156,3 +156,10 @@ def test_a_whole_short_text_is_found_anywhere(data, short):
 
 def test_half_characters_are_no_reason_to_stop():
     assert not EvaluationTexts(["\ud83d" + LETTERS]).overlaps("앞" * 40 + "\ud83d")
+
+
+def test_an_equal_hash_alone_is_no_contamination(monkeypatch):
+    evaluation = EvaluationTexts([LETTERS])
+    monkeypatch.setattr(decontaminate, "_matches", lambda hashes, known: range(len(hashes)))
+    assert not evaluation.overlaps("가" * 2 * RUN)
+    assert evaluation.overlaps("가" * RUN + LETTERS[:RUN])

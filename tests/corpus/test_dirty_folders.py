@@ -13,11 +13,13 @@ import yaml
 import zstandard
 
 from kobert_pipeline.config import recipe_file
+from kobert_pipeline.corpus import sampling
 from kobert_pipeline.corpus.document import documents_from
 from kobert_pipeline.corpus.options import CorpusOptions
 from kobert_pipeline.corpus.reader import LISTED, Reader, Skipped
 from kobert_pipeline.corpus.readers.datasets import HubDataset
 from kobert_pipeline.corpus.readers.html import Html
+from kobert_pipeline.corpus.readers.jsonl import JsonLines
 from kobert_pipeline.corpus.sampling import ROWS, check_file, findings
 from kobert_pipeline.corpus.stage import run
 from kobert_pipeline.errors import UserError
@@ -339,3 +341,23 @@ def test_what_cannot_be_sampled_is_no_problem_of_a_file(tmp_path, monkeypatch):
     (tmp_path / "page.html").write_text(page("쪽"), encoding="utf-8")
     found = check_file(Html(path="page.html"), tmp_path / "page.html", True)
     assert "kobert-pipeline[html]" in found.sentence and not found.skipped
+
+
+@pytest.mark.parametrize(("unpacked", "is_damaged"), [(2, False), (2**20, True)])
+def test_only_the_beginning_of_a_compressed_file_is_unpacked_by_a_check(unpacked, is_damaged, tmp_path, monkeypatch):
+    monkeypatch.setattr(sampling, "UNPACKED", unpacked)
+    monkeypatch.setattr(sampling, "BLOCK", 1)
+    monkeypatch.setattr(sampling, "ROWS", 1)
+    text = "".join(f'{{"text": "{random.random()}"}}\n' for _ in range(5_000)).encode()
+    (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(text)[:-40])
+    found = check_file(JsonLines(path="a.jsonl.gz", id=None), tmp_path / "a.jsonl.gz", True)
+    assert (found is not None) == is_damaged
+
+
+def test_a_folder_that_datasets_reads_is_named_as_the_recipe_names_it(tmp_path):
+    (tmp_path / "reviews").mkdir()
+    reader = HubDataset(path="reviews")
+    assert reader.files_to_check(tmp_path) == [tmp_path / "reviews"]
+    assert reader.source_of(tmp_path / "reviews") == "reviews"
+    with pytest.raises(UserError, match="gone is not a folder below .*; for a data set of the Hub set the revision"):
+        HubDataset(path="gone").files_to_check(tmp_path)

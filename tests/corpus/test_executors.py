@@ -12,11 +12,13 @@ import sys
 import time
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from kobert_pipeline.analysis.stage import AnalysisOptions
 from kobert_pipeline.analysis.stage import run as analyse
+from kobert_pipeline.corpus import stage
 from kobert_pipeline.corpus.document import document_parts
 from kobert_pipeline.corpus.executors import slurm
 from kobert_pipeline.corpus.executors.local import Local
@@ -358,3 +360,31 @@ def test_a_ray_cluster_analyses_and_shards_the_same(tiny, parts, by_one_process,
     finally:
         ray.shutdown()
         cluster.shutdown()
+
+
+def test_a_task_that_ended_without_a_word_is_named_with_its_log(tmp_path):
+    """As one that the cluster killed."""
+    lost = SimpleNamespace(run=lambda: None, get_incomplete_ranks=lambda: [3])
+
+    class Cluster(Local):
+        def build(self, steps, tasks, logs):
+            return lost
+
+    with pytest.raises(RuntimeError, match=r"task 3 of 5 did not finish; see .*task_00003\.log"):
+        Cluster(name="local").run([], [1] * 5, tmp_path)
+
+
+def test_parts_that_change_while_the_corpus_is_made_are_not_taken(tmp_path, monkeypatch):
+    made = stage.run_phases
+
+    def changed(*arguments):
+        made(*arguments)
+        with document_parts(tmp_path / "out")[0].open("ab") as file:
+            file.write(b"x")
+
+    monkeypatch.setattr(stage, "run_phases", changed)
+    with pytest.raises(UserError, match="changed while the stage ran; run the same command again"):
+        run(options(executor={"name": "local", "workers": 1}), CORPORA, tmp_path / "out")
+    assert not document_parts(tmp_path / "out")
+    monkeypatch.setattr(stage, "run_phases", made)
+    assert run(options(executor={"name": "local", "workers": 1}), CORPORA, tmp_path / "out")["documents_kept"]

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from kobert_pipeline.corpus.reader import Skipped
-from kobert_pipeline.corpus.readers.html import Html, shallow, without_deep_tags, without_early_end
+from kobert_pipeline.corpus.readers.html import Html, measure, shallow, without_deep_tags, without_early_end
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.tables.unreadable import UnreadableInput
 
@@ -168,3 +168,11 @@ def test_characters_of_a_page_are_counted_with_those_that_are_not_main_text(tmp_
     (document,) = Html(path="a.html").read(tmp_path)
     words = re.sub(r"<(script|style).*?</\1>|<[^>]*>", " ", PAGE)
     assert len(document.text) < document.characters_in <= len(" ".join(words.split())) + 1
+
+
+@pytest.mark.parametrize(
+    ("page", "size"),
+    [("", (0, 0)), ("<!-- x -->", (0, 0)), ("<p>가나</p><script>다</script>", (3, 3)), ("<b><i>가</i></b>", (4, 2))],
+)
+def test_depth_and_characters_of_a_page(page, size):
+    assert measure(page) == size

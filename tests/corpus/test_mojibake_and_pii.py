@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kobert_pipeline.corpus.document import Document
 from kobert_pipeline.corpus.filters import FilterOptions, reason_to_drop, repeated_eojeols, repeated_lines, shares
-from kobert_pipeline.corpus.mojibake import LATIN, LETTER, RUN, repair
+from kobert_pipeline.corpus.mojibake import LATIN, LETTER, RUN, misread_as_latin, repair
 from kobert_pipeline.corpus.options import CorpusOptions
 from kobert_pipeline.corpus.pii import luhn, redact
 from kobert_pipeline.corpus.stage import run
@@ -229,3 +229,8 @@ def test_a_document_of_lost_characters_alone_is_dropped_as_mojibake(tmp_path):
     (tmp_path / "documents").symlink_to(CORPORA / "documents")
     counts = run(options, tmp_path, tmp_path / "out")
     assert counts["documents_dropped_mojibake"] == 1
+
+
+@pytest.mark.parametrize("line", ["¿¡¿¡ ¡¡", "¢¢£££¤¤", "Ωμέγα"])
+def test_signs_that_give_no_korean_in_any_encoding_are_not_put_right(line: str):
+    assert misread_as_latin(line) is None

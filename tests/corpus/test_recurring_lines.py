@@ -5,14 +5,21 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kobert_pipeline.corpus.document import Document, document_parts, read_documents, write_documents
 from kobert_pipeline.corpus.readers.text import Text
-from kobert_pipeline.corpus.recurring_lines import CountLines, SelectLines, recurring_lines, remove_recurring
+from kobert_pipeline.corpus.recurring_lines import (
+    CountLines,
+    SelectLines,
+    line_hashes,
+    recurring_lines,
+    remove_recurring,
+)
 from kobert_pipeline.corpus.stage import CorpusOptions, run
-from kobert_pipeline.corpus.task_report import TaskReport
+from kobert_pipeline.corpus.task_report import SAMPLES, TaskReport
 
 LINES = st.lists(st.sampled_from(["가", "나", "다라", "다 라", " 가\t", "", "마", "바\r", "바"]), max_size=6)
 
@@ -94,3 +101,12 @@ def test_lines_stay_below_the_limit_without_the_option_and_where_they_are_texts_
         assert sum("홈 > 뉴스" in text for text in texts) == len(texts) >= 6
         assert not counts.get("paragraphs_dropped_recurring")
         assert "recurring_samples" not in counts
+
+
+def test_only_the_first_recurring_lines_are_quoted_and_each_once() -> None:
+    lines = [f"메뉴 {number // 2}" for number in range(2 * SAMPLES + 6)]
+    report = TaskReport()
+    left = remove_recurring(Document("1", "s", "\n".join([*lines, "글"])), np.unique(line_hashes(lines)), report)
+    assert left.text == "글"
+    assert report.counts["paragraphs_dropped_recurring"] == len(lines)
+    assert report.recurring_samples == [f"메뉴 {number}" for number in range(SAMPLES)]

@@ -7,8 +7,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kobert_pipeline.evaluation.error_analysis import CATEGORIES, PARTICLES, Reach, analysis, category, reach, reaches
-from kobert_pipeline.evaluation.report import error_parts
+from kobert_pipeline.evaluation.error_analysis import (
+    CATEGORIES,
+    PARTICLES,
+    Reach,
+    analysis,
+    category,
+    reach,
+    reaches,
+    sample,
+)
+from kobert_pipeline.evaluation.report import error_parts, sampling_error, wrong_label_parts
 from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.metrics import korquad_scores
 from kobert_pipeline.features.predicted import Predicted
@@ -169,3 +178,19 @@ def test_ends_are_counted_with_the_particles_among_them() -> None:
     shown = found["samples"]["too_much"][0]
     assert shown["answered_in"] == "한글은 [세종대왕]이 1443년에 만"
     assert shown["predicted_in"] == "한글은 [세종대왕이] 1443년에 만들"
+
+
+def test_a_wrong_answer_to_a_question_without_one_is_shown_alone() -> None:
+    examples = [{"id": 1, "question": "누가?", "context": CONTEXT, "answers": []}]
+    predicted = Predicted(Task.choose("span"), Features({}, examples), {}, ["세종대왕"])
+    predicted.__dict__["spans"] = {0: (4, 8)}
+    row = sample(predicted, 0)
+    assert row.keys() == {"id", "question", "prediction", "predicted_in"} and "세종대왕" in row["predicted_in"]
+
+
+def test_a_page_says_nothing_where_nothing_is_known() -> None:
+    assert sampling_error({"scores": {"pearson": 80.0}, "examples": 100}) == ""
+    assert sampling_error({"scores": {"accuracy": 80.0}, "examples": 100}).endswith("error of accuracy is 4.00.")
+    assert wrong_label_parts([], 100) == [
+        "0 of 100 predictions differ from the label of the file. The most confident are first."
+    ]

@@ -12,7 +12,9 @@ import pyarrow.parquet
 import pytest
 
 from kobert_pipeline.errors import UserError
+from kobert_pipeline.features.entity_rows import gathered_tokens
 from kobert_pipeline.features.task import Task
+from kobert_pipeline.tables.unreadable import Location, Row, UnreadableInput
 
 KLUE = """## 문장 구분자 : \\n\\n
 ## 컬럼명 : CHAR\tNE_TAG
@@ -270,3 +272,13 @@ def test_a_wrong_row_of_tokens_is_refused_by_file_and_line(tmp_path: Path) -> No
     for row, said in WRONG_TOKENS:
         with pytest.raises(UserError, match=said):
             Task.choose("tagging").read(file(tmp_path / "a.jsonl", [TOKENS, row]))
+
+
+def test_an_unreadable_row_of_a_table_of_tokens_is_passed_on_and_ends_no_sentence() -> None:
+    at = Location(Path("a.csv"), "line", 3)
+    unreadable = UnreadableInput("columns", "one cell too many", at)
+    rows = [Row({"token": token, "tag": "O"}, at, index) for index, token in ((1, "나"), (2, "는"), (4, "너"))]
+    gathered = list(gathered_tokens([rows[0], unreadable, *rows[1:]], "token", "tag", None))
+    assert gathered[0] is unreadable
+    assert [row.cells["tokens"] for row in gathered[1:] if isinstance(row, Row)] == [["나", "는"], ["너"]]
+    assert list(gathered_tokens([unreadable], "token", "tag", None)) == [unreadable]

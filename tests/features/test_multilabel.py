@@ -277,3 +277,8 @@ def test_a_mistake_is_as_sure_as_its_surest_wrong_decision() -> None:
     result = {"labels": ["가", "나"], "scores": {"가": 0.9, "나": 0.6, "다": 0.2}}
     mistake = task.mistake([0, 1], {"label": [0, 2]}, result)  # type: ignore[attr-defined]
     assert mistake == {"label": "가, 다", "predicted": "가, 나", "probability": 0.8}
+
+
+def test_labels_that_are_given_are_not_looked_for() -> None:
+    task = Task.choose({"name": "multilabel", "labels": ["욕설", "비하"]})
+    assert task.fit_labels([Path("no-such-file.tsv")]) == task

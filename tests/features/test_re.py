@@ -187,3 +187,10 @@ def test_predictions_are_indices_in_json() -> None:
 def test_the_row_of_a_table_gives_the_marked_text() -> None:
     row = Row(KLUE, Location(Path("a.json"), "entry", 1), 1)
     assert Task.choose("re").text_parser(row)(TEXT, row) == MARKED
+
+
+def test_an_entity_without_a_column_is_named_with_its_option(tmp_path: Path) -> None:
+    record = {"sentence": TEXT, "subject_entity": SUBJECT, "label": "가"}
+    path = table(tmp_path / "a.jsonl", record, record | {"label": "나"})
+    with pytest.raises(UserError, match="there is no column of the object; name it by the option object of the task"):
+        Task.choose({"name": "re", "types": ["LOC", "PER"]}).fit_labels([path])

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kobert_pipeline.features.answer_calibration import TEMPERATURES, AnswerCalibration
 from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.span import answer_tokens, best_span
 from kobert_pipeline.features.task import Task
@@ -441,3 +442,38 @@ def test_a_context_without_tokens_has_no_probability() -> None:
     logits = {name: [np.zeros(1)] for name in ("start_logits", "end_logits")}
     [row] = task.results(task.predict(logits, features), logits, features)
     assert (row["answer"], row["score"], row["probability"]) == ("", None, None)
+
+
+def test_answers_that_are_all_right_or_all_wrong_settle_no_calibration() -> None:
+    odds = np.random.default_rng(0).normal(size=(60, len(TEMPERATURES)))
+    for right in (np.ones(60, bool), np.zeros(60, bool)):
+        assert AnswerCalibration.fit(odds, right) is None
+
+
+def test_where_the_surer_answers_are_more_often_wrong_all_have_the_share_that_is_right() -> None:
+    odds = np.linspace(-3, 3, 60)[:, None].repeat(len(TEMPERATURES), 1)
+    right = np.arange(60) < 15
+    calibration = AnswerCalibration.fit(odds, right)
+    assert calibration is not None and calibration.slope == 0
+    for scores in ([9.0, 0.0], [1.0, 0.9]):
+        assert calibration.probability(np.array(scores)) == pytest.approx(0.25, abs=1e-3)
+
+
+def test_a_question_without_candidates_counts_for_no_calibration() -> None:
+    task, logits, features = random_features(60)
+    examples = [*features.examples, features.examples[0] | {"context": " "}]
+    arrays = {
+        "windows": np.append(features.arrays["windows"], features.arrays["windows"][-1] + 1),
+        "offsets": np.vstack([features.arrays["offsets"], [(-1, -1)]]),
+        "example": np.append(features.arrays["example"], 60),
+    }
+    with_blank = {name: [*rows, np.zeros(1)] for name, rows in logits.items()}
+    settled = task.calibrate(with_blank, Features(arrays, examples))
+    assert settled.answer_calibration is not None
+    assert settled.answer_calibration == task.calibrate(logits, features).answer_calibration
+
+
+@pytest.mark.parametrize(("longest", "span"), [(2, None), (3, (3.0, 0, 3))])
+def test_a_word_that_is_longer_than_an_answer_may_be_is_none(longest: int, span: tuple[float, int, int] | None) -> None:
+    starts, ends = np.array([1, -np.inf, -np.inf]), np.array([-np.inf, -np.inf, 2])
+    assert best_span(starts, ends, np.array([(0, 1), (1, 2), (2, 3)]), longest) == span
