@@ -9,7 +9,8 @@ import pytest
 from kobert_pipeline.corpus.options import CorpusOptions
 from kobert_pipeline.corpus.reader import Reader
 from kobert_pipeline.corpus.sampling import check_sources
-from kobert_pipeline.tables.file_type import text_format
+from kobert_pipeline.tables.chat import days
+from kobert_pipeline.tables.file_type import is_html, text_format
 from kobert_pipeline.tables.unreadable import UnreadableInput
 
 SUBTITLES = {
@@ -253,3 +254,20 @@ def test_check_says_what_each_source_is_read_as(tmp_path: Path) -> None:
         "b.json is read as json, for example: [[바다]]의 '''등대'''; "
         "1 of 1 documents have markup of a wiki, which stays in the texts",
     ]
+
+
+@pytest.mark.parametrize(
+    ("head", "is_page"),
+    [
+        ("<!DOCTYPE html><title>글</title>", True), ("<!-- 글 -->\n<BODY>", True), ("글에 <b>태그</b>가 하나", False),
+        ("<header>머리", False),
+    ],
+)  # fmt: skip
+def test_a_page_begins_as_one(head: str, is_page: bool) -> None:
+    assert is_html(head) == is_page
+
+
+def test_days_without_a_message_are_none() -> None:
+    blocks = [("1일", ["사진"]), ("2일", ["안녕", "둘째 줄"]), ("2일", []), ("3일", ["사진"])]
+    assert list(days(blocks)) == [["안녕\n둘째 줄"]]
+    assert list(days([])) == []

@@ -199,3 +199,9 @@ def test_two_processes_do_not_write_one_file(server, target) -> None:
     assert json.loads(target.with_name("file.txt.part.json").read_text())["validator"] == '"1"'
     get(server, target)
     assert only_the_file(target)
+
+
+@pytest.mark.parametrize(("size", "said"), [(3, None), (None, None), (1234, "it has 3 bytes, 1,234 were expected")])
+def test_a_file_of_another_size_is_another_file(size: int | None, said: str | None, tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"abc")
+    assert Expected(size=size).difference(tmp_path / "a") == said

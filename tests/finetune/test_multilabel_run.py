@@ -13,6 +13,7 @@ import torch
 import yaml
 from transformers import BertConfig, BertForSequenceClassification, pipeline
 
+from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.finetune.batching import Batches
@@ -148,3 +149,12 @@ def test_a_checkpoint_of_other_people_with_several_labels_is_used_with_a_thresho
     assert task.name == "multilabel"
     logits = {"logits": [np.array([0.01, -0.01], np.float32)]}
     assert task.predict(logits, Features({}, [{}])) == [[0]]
+
+
+def test_a_head_of_other_people_for_several_numbers_is_refused(tmp_path: Path) -> None:
+    config = BertConfig(
+        vocab_size=20, hidden_size=8, num_hidden_layers=1, num_attention_heads=1, intermediate_size=8,
+        problem_type="regression", num_labels=3,
+    )  # fmt: skip
+    with pytest.raises(UserError, match="names no task and is for regression; use it through transformers"):
+        task_by_head(tmp_path, BertForSequenceClassification(config))

@@ -22,11 +22,12 @@ from kobert_pipeline.finetune.feature_based import FeatureBasedTagger
 from kobert_pipeline.inference import embed as embedding
 from kobert_pipeline.inference.embed import Embedder
 from kobert_pipeline.inference.loading import load_tokenizer
-from kobert_pipeline.inference.tagged_morphemes import TaggingSegmenter, tagged_morphemes
+from kobert_pipeline.inference.tagged_morphemes import TaggingSegmenter, morphemes_of_tokens, tagged_morphemes
 from kobert_pipeline.inference.token_weights import K1, B, TokenWeights
 from kobert_pipeline.morphemes.analyzers import kiwi
 from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
 from kobert_pipeline.morphemes.segmentation import units
+from kobert_pipeline.morphemes.segmenter import Segmenter
 from kobert_pipeline.publish.verify import SAMPLES
 
 TEXTS = [*SAMPLES, "글", "", " ".join(SAMPLES * 30)]
@@ -207,8 +208,6 @@ def test_one_analysis_of_a_text_gives_tokens_and_tags(mlm: Path, monkeypatch: py
 
 
 def test_morphemes_are_at_the_characters_as_given() -> None:
-    from kobert_pipeline.morphemes.segmenter import Segmenter
-
     text = unicodedata.normalize("NFD", "친구를 사랑했다")
     found = tagged_morphemes(TaggingSegmenter(Segmenter()), [text, ""])
     assert found[1] == []
@@ -258,3 +257,18 @@ def test_a_feature_based_tagger_embeds_by_its_frozen_encoder(tiny: Any, mlm: Pat
     FeatureBasedTagger(transformers.AutoModel.from_pretrained(mlm)).save_pretrained(tmp_path / "model")
     tagger = kobert_package.load(tmp_path / "model", tiny.run_dir / "tokenizer")
     np.testing.assert_allclose(tagger.embed(TEXTS[:3]), kobert_package.load(mlm).embed(TEXTS[:3]), atol=ROUNDING)
+
+
+def test_an_analyzer_without_tags_gives_tokens_no_morphemes(mlm: Path) -> None:
+    tokenizer = load_tokenizer(mlm)
+    tokenizer.segmenter = Segmenter("whitespace")
+    assert embedding.with_tags(tokenizer) is tokenizer
+    assert morphemes_of_tokens(tokenizer, ["나는"], [[5]], [[(0, 2)]]) == {}
+
+
+def test_a_file_for_onnx_runtime_gives_the_vectors_of_tokens_too(with_onnx: Path) -> None:
+    by_torch, by_onnx = (
+        Embedder.load(with_onnx / "encoder", backend=backend).embed_tokens(TEXTS[:3]) for backend in ("torch", "onnx")
+    )
+    np.testing.assert_allclose(by_onnx.pop("embedding"), by_torch.pop("embedding"), atol=1e-4)
+    assert by_onnx == by_torch and len(by_onnx["token"]) > 10

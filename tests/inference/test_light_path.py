@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 import kobert_pipeline as kobert_package
+from kobert_pipeline.files import write_json
+from kobert_pipeline.finetune import onnx_model
 from kobert_pipeline.inference import loading
 from kobert_pipeline.inference.loading import AUTO, BY_ONNX, TORCH, choose_backend
 from kobert_pipeline.training.weight_files import ONNX
@@ -111,3 +113,17 @@ def test_layers_before_the_last_are_read_by_torch(light: dict[str, Path], kobert
     words = ("embed", light["encoder"], tmp_path / "texts.txt", "--layers", "-2")
     assert kobert(*words).code == 0
     assert "give --backend torch" in kobert(*words, "--backend", "onnx").complaint
+
+
+def test_a_config_that_leaves_defaults_out_has_those_of_transformers(tmp_path: Path) -> None:
+    write_json(tmp_path / "config.json", {"model_type": "bert", "architectures": ["BertModel"], "hidden_size": 32})
+    config = onnx_model.config_of(tmp_path)
+    assert (config.hidden_size, config.num_hidden_layers, config.architectures) == (32, 12, ["BertModel"])
+    with pytest.raises(AttributeError, match="no_such_value"):
+        config.no_such_value  # noqa: B018
+
+
+@pytest.mark.parametrize(("pooling", "vector"), [("cls", [1, 8]), ("max", [3, 8]), ("mean", [2, 6])])
+def test_padding_is_in_no_vector(pooling: str, vector: list[float]) -> None:
+    states = np.array([[[1, 8], [3, 4], [9, 9]]], np.float32)
+    assert onnx_model.pool(pooling, states, np.array([[1, 1, 0]])).tolist() == [vector]

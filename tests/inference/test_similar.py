@@ -272,3 +272,8 @@ def test_wrong_arguments_are_refused(place: Path, kobert: Callable[..., Any], co
         (["연기", "--in", "texts.txt", "--by", "weighted"], "needs weights of tokens"),
     ):
         assert said in kobert("similar", "mlm", *arguments).complaint
+
+
+def test_a_query_of_a_damaged_model_is_refused() -> None:
+    with pytest.raises(UserError, match="the vector of a query is not finite; the model's weights may be damaged"):
+        nearest(np.ones((2, 3), np.float32), np.array([[1, np.nan, 0]], np.float32), 1, np.ones(2, bool))

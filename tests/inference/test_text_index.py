@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kobert_pipeline.files import read_json, write_json
 from kobert_pipeline.inference.bm25 import Bm25, content_morphemes, passage_of
+from kobert_pipeline.inference.text_index import INDEX
 
 LINES = [
     "배우들의 연기가 좋았다",
@@ -71,6 +73,9 @@ def test_what_does_not_fit_is_refused(place: Path, tiny: Any, kobert: Callable[.
     assert "made with another checkpoint or pooling (its own is mean)" in other
     assert "leave --in" in kobert("similar", "mlm", "글", "--index", "index", "--in", "texts.txt").complaint
     assert "is no index" in kobert("similar", "mlm", "글", "--index", "mlm").complaint
+    write_json(place / "index" / INDEX, read_json(place / "index" / INDEX) | {"version": 0})
+    complaint = kobert("similar", "mlm", "글", "--index", "index").complaint
+    assert "index is an index of another version; make it again with kobert index" in complaint
     (place / "blank.txt").write_text(" \n\n", encoding="utf-8")
     assert "blank" in kobert("index", "mlm", "blank.txt", "--out", "none").complaint
     assert not list(place.glob("*none*")) and not list(place.glob(".*")), "nothing is left of what failed"

@@ -9,6 +9,7 @@ import transformers
 
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.morphemes.morpheme_tokenizer import VOCABULARY_FILE, MorphemeTokenizer
+from kobert_pipeline.morphemes.settings import read_settings
 from kobert_pipeline.tokenizer.growing import load_base
 
 CONFIG = "tokenizer_config.json"
@@ -113,3 +114,11 @@ def test_a_vocabulary_that_is_none_is_refused_in_a_sentence(front_end, spoilt):
         assert VOCABULARY_FILE in complaint(folder), name
     with pytest.raises(UserError, match="is not a vocabulary"):
         load_base(spoilt(VOCABULARY_FILE, "{"), {"analyzer": "kiwi", "style": "surface"})
+
+
+@pytest.mark.parametrize("text", ["{", "", "[" * 100_000])
+def test_settings_that_are_not_json_are_named(text, spoilt):
+    path = spoilt(CONFIG, text) / CONFIG
+    with pytest.raises(ValueError, match="is not JSON") as refused:
+        read_settings(path, MorphemeTokenizer)
+    assert str(path) in str(refused.value)

@@ -456,3 +456,19 @@ def test_one_id_is_decoded(tokenizer):
 def test_a_new_vocabulary_is_left_to_the_pipeline(tokenizer):
     with pytest.raises(NotImplementedError, match="kobert tokenizer"):
         tokenizer.train_new_from_iterator([["가"]], 100)
+
+
+def test_what_truncation_removed_is_located_in_the_text_too(tokenizer):
+    text = " ".join(TEXTS)
+    windows = tokenizer(text, truncation=True, max_length=16, stride=4, return_overflowing_tokens=True).encodings
+    first, others = windows[0], windows[1:]
+    assert len(first) == 16 and len(others) > 2
+    assert [window.offsets for window in first.overflowing] == [window.offsets for window in others]
+    assert first.words == first.word_ids and first.words[1] == 0
+    assert [window.words for window in first.overflowing] == [window.word_ids for window in others]
+
+
+@pytest.mark.parametrize(("clean_up", "text"), [(None, "나는 ."), (False, "나는 ."), (True, "나는.")])
+def test_spaces_before_punctuation_go_where_that_is_asked_for(clean_up: Any, text: Any, tokenizer):
+    ids = tokenizer("나는 .", add_special_tokens=False).input_ids
+    assert tokenizer.decode(ids, clean_up_tokenization_spaces=clean_up) == text

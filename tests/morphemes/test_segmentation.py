@@ -233,6 +233,11 @@ def test_unknown_analyzer_is_refused():
         Segmenter("mecab2")
 
 
+def test_an_analyzer_that_takes_no_words_refuses_them():
+    with pytest.raises(ValueError, match="the analyzer whitespace takes no user dictionary"):
+        Segmenter("whitespace", user_words=(("관세율표", "NNG", 0.0),))
+
+
 @pytest.mark.parametrize(
     ("change", "said"), [(lambda found: found[:-1], "1 analyses fewer"), (lambda found: found * 2, "4 analyses more")]
 )

@@ -11,7 +11,9 @@ import transformers
 import yaml
 from test_starting import OLD, backend
 
+from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import read_json, write_json
+from kobert_pipeline.pretrain.base_config import read_config
 from kobert_pipeline.pretrain.stage import PretrainOptions, initial_model
 
 SIZES = {"hidden_size": 32, "num_hidden_layers": 4, "num_attention_heads": 4, "vocab_size": len(OLD)}
@@ -224,3 +226,20 @@ def test_the_pretrained_model_of_a_run_that_did_not_publish_it_is_recommended(
     (run_dir / "publish" / "mlm").rename(tmp_path / "elsewhere")
     report = kobert("check", recipe(tmp_path, corpora, base=str(run_dir / "publish" / "nsmc"))).out
     assert f"{run_dir} has the pretrained model: add `publish: {{mlm: {{source: pretrain}}}}` to its recipe" in report
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"vocab_size": 0}, "vocab_size is 0"),
+        ({"vocab_size": True}, "vocab_size is True"),
+        ({"vocab_size": "many"}, "vocab_size is 'many'"),
+        ({"vocab_size": 100, "hidden_size": "wide"}, "is not the config of a model"),
+    ],
+)
+def test_a_config_that_makes_no_model_to_start_from_is_refused(values: dict[str, Any], said: str, tmp_path: Path):
+    write_json(tmp_path / "config.json", {"model_type": "bert"} | values)
+    with pytest.raises(UserError, match=said) as refused:
+        read_config(tmp_path)
+    assert str(refused.value).startswith(f"pretrain.base: {tmp_path / 'config.json'} ")
+    assert str(refused.value).endswith("give another folder")

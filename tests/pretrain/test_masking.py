@@ -146,3 +146,8 @@ def test_replace_touches_no_other_position_and_not_its_argument(ids: list[int], 
     others = np.setdiff1d(np.arange(len(ids)), positions)
     np.testing.assert_array_equal(masked[others], given_ids[others])
     assert (masked >= MASK_ID).all()
+
+
+def test_a_rate_of_one_chooses_every_token_that_may_be_chosen() -> None:
+    maskable = np.array([False, True, True, False, True])
+    assert choose(maskable, maskable, 1.0, np.random.default_rng(0)).tolist() == [1, 2, 4]

@@ -10,9 +10,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+
+from kobert_pipeline.publish.hub import _explain
 
 SECRET = "hf_test"
 COMMIT = "d" * 40
@@ -309,3 +312,14 @@ def test_a_damaged_folder_is_not_sent(tiny, tmp_path) -> None:
         file.write("more")
     with pytest.raises(UserError, match="damaged"):
         files_to_upload(folder)
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (ValueError("license:\n  unknown"), "https://hub refuses the upload (license: unknown)"),
+        (OSError("no route"), "https://hub cannot be reached (OSError: no route); check the network"),
+    ],
+)
+def test_what_the_client_refuses_is_told_from_what_the_network_does(error: Exception, said: str) -> None:
+    assert _explain(SimpleNamespace(endpoint="https://hub"), error).startswith(said)

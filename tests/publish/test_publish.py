@@ -3,6 +3,8 @@
 import json
 import re
 import shutil
+import subprocess
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +21,9 @@ from kobert_pipeline.files import read_json, read_json_with_digest, write_json, 
 from kobert_pipeline.finetune.model import add_match_types, load
 from kobert_pipeline.pipeline.provenance import results_of, strip_local_paths
 from kobert_pipeline.pipeline.stages import plan
+from kobert_pipeline.publish import verify
 from kobert_pipeline.publish.card_facts import CardFacts
-from kobert_pipeline.publish.export import export
+from kobert_pipeline.publish.export import code_licence, export
 from kobert_pipeline.publish.model_card import snippet
 from kobert_pipeline.training.hf_config import fine_tuned_for
 
@@ -517,3 +520,17 @@ def test_a_control_from_scratch_is_in_the_card_once_it_is_finished(tiny, tmp_pat
     tested = {1: read_json(run_dir / "finetune" / "nsmc" / "1" / "manifest.json")}
     both = results_of("nsmc", Task.choose("nsmc"), tested, {"read": [control], "unread": [folder]}, {})
     assert both.split == "test" and list(both.controls) == ["read"]
+
+
+def test_what_libraries_print_before_the_outputs_is_passed_over(tmp_path: Path, monkeypatch) -> None:
+    done = subprocess.CompletedProcess([], 0, stdout='loading...\n{"ids": [[1]]}\n', stderr="")
+    monkeypatch.setattr(verify.subprocess, "run", lambda *_, **__: done)
+    assert verify.outputs_in_fresh_process(tmp_path, [tmp_path], KINDS["nsmc"]) == {"ids": [[1]]}
+
+
+def test_code_of_a_clone_that_is_not_installed_has_its_licence_too(monkeypatch) -> None:
+    def distribution(name: str) -> Any:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr("kobert_pipeline.publish.export.distribution", distribution)
+    assert code_licence().endswith("https://www.apache.org/licenses/LICENSE-2.0")

@@ -14,11 +14,13 @@ from kobert_pipeline.corpus.document import Document, document_parts, read_docum
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.pipeline.recipe import Recipe
 from kobert_pipeline.questions.answer_candidates import TaggedMorpheme, candidates_in_sentence, tagged_sentences
+from kobert_pipeline.questions.answer_priors import SLOTS, _slots
 from kobert_pipeline.questions.cleft import ask_by_cleft
 from kobert_pipeline.questions.cloze import ask_in_place, topic_of
 from kobert_pipeline.questions.entity_types import EntityTypes
 from kobert_pipeline.questions.generate import (
     QuestionGeneration,
+    _reason_for_none,
     ask,
     examples_of,
     generate_questions,
@@ -383,3 +385,17 @@ def test_questions_for_another_task_are_refused(tiny: Any) -> None:
     recipe["features"]["nsmc"]["synthesize"] = {}
     with pytest.raises(ValueError, match=r"features\.nsmc\.synthesize makes questions"):
         Recipe.model_validate(recipe)
+
+
+def test_why_there_is_no_question_is_said() -> None:
+    options = QuestionGeneration(questions=5, sources=["wiki"])
+    reason = _reason_for_none(options, Path("corpus"), 7, 3)
+    assert "from the corpus of wiki: its 3 paragraphs have no sentence that the rules can ask about; add" in reason
+    assert "3 paragraphs" not in _reason_for_none(options, Path("corpus"), 7, 0)
+
+
+def test_a_token_has_as_many_candidates_as_there_are_slots() -> None:
+    offsets, candidates = [(0, 1), (1, 2), (2, 3), (3, 4)], [(0, 1, 1), (0, 2, 0), (0, 3, 1), (1, 9, 1), (2, 4, 1)]
+    slots = _slots(offsets, candidates)
+    assert SLOTS == 2 and slots[0] == [[1, 2], [1, 0]], "the first ones"
+    assert slots[1] == slots[3] == [[0, 0], [0, 0]] and slots[2] == [[2, 0], [1, 0]]

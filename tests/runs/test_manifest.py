@@ -508,3 +508,12 @@ def test_time_of_earlier_commands_and_of_child_processes_counts(tmp_path) -> Non
         time.sleep(0.2)
     assert elapsed().seconds > first.seconds + 0.15
     assert first.cpu_seconds - 0.1 <= elapsed().cpu_seconds < first.cpu_seconds + 0.2
+
+
+def test_a_run_of_an_earlier_version_is_not_compared(tiny, tmp_path, kobert) -> None:
+    run_dir = tiny.copy(tmp_path / "run", "tokenizer", "pretrain")
+    path = run_dir / "pretrain" / "manifest.json"
+    record = files.read_json_with_digest(path)
+    files.write_json_with_digest(path, record | {"counts": {"steps": 3}})
+    complaint = kobert("compare", run_dir).complaint
+    assert "run was made by an earlier version of kobert with other records; run it again" in complaint

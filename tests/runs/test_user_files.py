@@ -11,7 +11,8 @@ import pytest
 from kobert_pipeline import files
 from kobert_pipeline.config import recipe_file
 from kobert_pipeline.errors import Damaged, NotOurs
-from kobert_pipeline.runs import manifest, stage_folder
+from kobert_pipeline.runs import manifest, runner, stage_folder
+from kobert_pipeline.runs.seeds import current_seeds
 from kobert_pipeline.training.plan import STEP
 
 
@@ -303,3 +304,42 @@ def test_a_file_in_the_place_of_a_stage_folder_is_left_alone(tiny, tmp_path, kob
     (run_dir / "tokenizer").write_text("mine")
     assert "is a file that kobert did not write" in kobert("tokenizer", tiny.recipe, "--run-dir", run_dir).complaint
     assert (run_dir / "tokenizer").read_text() == "mine"
+
+
+def test_a_file_that_is_put_into_a_stage_while_it_runs_is_named_and_left(tiny, tmp_path, kobert, monkeypatch) -> None:
+    run_dir, run_stage = tiny.copy_before(tmp_path / "run", "tokenizer"), runner._run_stage
+
+    def with_a_file(job: Any) -> Any:
+        counts = run_stage(job)
+        (job.folder / "mine.txt").write_text("mine")
+        return counts
+
+    monkeypatch.setattr(runner, "_run_stage", with_a_file)
+    result = kobert("tokenizer", tiny.recipe, "--run-dir", run_dir)
+    printed = " ".join(result.err.split())
+    assert result.code == 0 and "mine.txt was added during the run; it is not in the manifest" in printed
+    assert (run_dir / "tokenizer" / "mine.txt").read_text() == "mine"
+    assert "mine.txt" not in tiny.manifests(run_dir)["tokenizer"]["files"]
+
+
+def test_an_interrupted_deletion_leaves_all_that_the_stage_wrote(tmp_path) -> None:
+    record = {"writes": ["part-*.parquet"], "deleting": True}
+    files.write_json_with_digest(tmp_path / stage_folder.STARTED, record)
+    for name in ("part-00000.parquet", "mine.txt"):
+        (tmp_path / name).write_text("abc")
+    assert stage_folder.leftovers(tmp_path).keys() == {"part-00000.parquet", stage_folder.STARTED}
+    files.write_json_with_digest(tmp_path / stage_folder.STARTED, record | {"deleting": False})
+    assert stage_folder.leftovers(tmp_path) == {}
+
+
+def test_a_run_without_leftovers_has_nothing_to_clean(tiny, tmp_path, kobert) -> None:
+    run_dir = tiny.copy(tmp_path / "run", "tokenizer")
+    assert "nothing to delete" in kobert("clean", tiny.recipe, "--run-dir", run_dir).out
+    (run_dir / "corpus").mkdir()
+    rows = kobert("status", tiny.recipe, "--run-dir", run_dir, "--json").json["stages"]
+    assert rows[0]["status"] == "missing", "an empty folder is no stage that was begun"
+
+
+def test_soft_labels_alone_are_no_seeds(tmp_path) -> None:
+    files.write_json_with_digest(tmp_path / "soft-labels" / stage_folder.FINISHED, {"options": {}, "finished": "2026"})
+    assert current_seeds(tmp_path) == ([], {})

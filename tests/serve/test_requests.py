@@ -6,13 +6,16 @@ import re
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 from html import escape
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from held_model import HeldModel, wait_until
 from starlette.testclient import TestClient
 
+from kobert_pipeline.errors import UserError
 from kobert_pipeline.serve import service
+from kobert_pipeline.serve.limits import Gate, Limits
 
 SECRET = "비밀스러운 글"
 OPEN = ("/", "/health", "/ready", "/docs", "/openapi.json")
@@ -348,3 +351,44 @@ def test_the_openapi_page_describes_every_path(client_of: Any) -> None:
     assert "<td>input</td><td>string or list of string or list of integer or list of list of integer</td>" in page
     assert "<td>by</td><td>mean | cls | max | first-last | bm25 | hybrid or null</td>" in page
     assert not re.search("src=|//|@import", page), "nothing is loaded from elsewhere"
+
+
+def test_what_the_task_refuses_is_refused_in_its_words(client_of: Any) -> None:
+    class Picky(HeldModel):
+        endpoints = ["/v1/classify"]
+
+        def refuse_unfit_ids(self, rows: Any) -> None:
+            assert not rows
+
+        def example(self, text: str, pair: str | None) -> Any:
+            raise UserError("the text does not mark one subject")
+
+    client = client_of(load=lambda name, folder: Picky())
+    wait_until(lambda: client.app.state.service.ready)
+    status, _, message = refusal(client.post("/v1/classify", json={"input": "글"}))
+    assert (status, message) == (422, "the text does not mark one subject")
+
+
+def test_an_answer_that_has_begun_does_not_become_an_error() -> None:
+    sent, counted = list[Any](), list[Any]()
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        raise ZeroDivisionError
+
+    async def send(message: Any) -> None:
+        sent.append(message["type"])
+
+    gate = Gate(app, Limits(), None, lambda path, status, seconds: counted.append((path, status)))
+    asyncio.run(gate({"type": "http", "path": "/v1/tag", "headers": []}, None, send))  # type: ignore[arg-type]
+    assert sent == ["http.response.start"] and counted == [("/v1/tag", 200)] and gate.requests == 0
+
+
+def test_a_client_is_gone_only_when_it_says_so() -> None:
+    messages = [{"type": "http.disconnect"}, {"type": "http.request"}, {"type": "http.request"}]
+
+    async def receive() -> Any:
+        return messages.pop()
+
+    asyncio.run(service.disconnected(SimpleNamespace(receive=receive)))  # type: ignore[arg-type]
+    assert not messages

@@ -76,6 +76,7 @@ FILES = [
     ("a.json", '{"columns": ["text"], "index": [0], "data": [["가"]]}', "other_form", "orient='records'"),
     ("a.json", '{"text": {"0": "가"}}', "other_form", "orient='records'"),
     ("a.json", '{"train": [{"text": "가"}], "test": [{"text": "나"}]}', "other_form", "a list of objects"),
+    ("a.jsonl", '"가"', "other_form", "was expected, not str"),
     ("a.jsonl", '[{"text": "가"},', "not_json", "line 1: not JSON"),
     ("a.json", '{\n"text": "가"\n}\n{\n"text": \n}\n', "not_json", "not a JSON file"),
     ("a.json", '{"data": ["가"]}', "other_form", "entry 0 of data"),

@@ -3,13 +3,14 @@
 import csv
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from sample_files import COMPRESSIONS, parquet, squad, write
 
-from kobert_pipeline.tables.columns import RowField, cell, find_columns, values_of
+from kobert_pipeline.tables.columns import RowField, cell, find_columns, parse_container, values_of
 from kobert_pipeline.tables.csv import read_csv
 from kobert_pipeline.tables.rows import read_parquet, read_rows
 from kobert_pipeline.tables.squad import questions
@@ -157,3 +158,14 @@ def test_a_column_is_the_given_one_or_the_first_known_one_and_a_dot_leads_into_a
     assert columns == {"label": "c.d.e", "text": "text"}
     assert values_of(row, columns) == {"label": 2, "text": "글"}
     assert cell(row, "a.b") == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("['가' '나']", ["가", "나"]), ("{'가', '나'}", ["가", "나"]), ("array([1, 2])", "array([1, 2])"),
+        ("[속보] 비가 온다", "[속보] 비가 온다"), ("[속보]", "[속보]"), ("(웃음)", "(웃음)"), ("{1 + }", "{1 + }"),
+    ],
+)  # fmt: skip
+def test_what_is_in_brackets_is_a_list_only_where_it_reads_as_one(text: str, value: Any) -> None:
+    assert parse_container(text) == value

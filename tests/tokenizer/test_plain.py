@@ -238,6 +238,7 @@ def test_the_agreement_in_the_report_is_that_of_a_recount(front_end, measured):
         (" 나 ", [(1, 2)], [[0]]),
         ("나", [], [[]]),
         (" ", [], []),
+        (" ", [(0, 1)], []),
     ],
 )
 def test_a_token_belongs_to_the_eojeol_of_its_end(text: Any, spans: Any, found: Any):

@@ -27,6 +27,7 @@ from kobert_pipeline.tokenizer.report import (
     covered,
     evaluate_texts,
     html,
+    markdown,
     same_answer,
     unseen,
 )
@@ -473,3 +474,11 @@ def test_a_word_in_two_tokenizers_and_as_a_page(words):
     assert figures["numbers"] == [{"word": "750", "count": 1, "cut": "75 0", "others": {"other|one": "750"}}]
     page = html("\n".join(cuts_markdown(figures)))
     assert "<td>75 0</td>\n<td>750</td>" in page and "other|one" in page and "<b>" not in page
+
+
+@pytest.mark.parametrize("missed", [[], ["[훈]민정음", "세[종]"]])
+def test_answers_out_of_reach_are_quoted(missed: list[str]) -> None:
+    answers = {"ceiling_exact_match": 98.5, "answers": 1200, "answers_on_borders_percent": 97.0}
+    page = markdown({"vocabulary": {}, "sources": {}, "answers": answers | {"missed_samples": missed}})
+    assert "Best EM these tokens allow: **98.5 %** of 1,200 answers" in page
+    assert ("Out of reach, for example: [훈]민정음; 세[종]" in page) == bool(missed)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from matplotlib import font_manager
 from matplotlib.figure import Figure
 
 from kobert_pipeline.errors import UserError
@@ -132,3 +133,22 @@ def test_fonts_are_found_for_what_they_have(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr("matplotlib.font_manager.findSystemFonts", list)
     with pytest.raises(UserError, match=r"no installed font has '가' \(U\+AC00\)"):
         figures.fonts_for(["가나다"])
+
+
+def test_a_metric_that_one_training_lacks_has_no_panel_there(
+    runs: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saved: list[Figure] = []
+    monkeypatch.setattr(Figure, "savefig", lambda self, path, **_: (saved.append(self), path.touch()))
+    draw(tmp_path / "c.svg", curves(runs, ["loss", "learning_rate"]))
+    assert [(axes.get_title(), axes.axison) for axes in saved[0].axes] == [
+        ("pretrain: loss", True), ("pretrain: learning_rate", True), ("finetune/nsmc: loss", True), ("", False),
+    ]  # fmt: skip
+
+
+def test_a_font_that_has_nothing_of_what_is_missing_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    path = font_manager.findfont("DejaVu Sans")
+    monkeypatch.setattr(figures, "_candidates", lambda _: [path, path])
+    with pytest.raises(UserError, match="no installed font has '가'"):
+        figures.fonts_for(["a가"])
+    assert figures.fonts_for(["a"]) == ["DejaVu Sans"]

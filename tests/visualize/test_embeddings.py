@@ -12,7 +12,15 @@ from sklearn.decomposition import PCA
 
 import kobert_pipeline as kobert_package
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.visualize.embeddings import LabelledTexts, Projection, aligned, layer_vectors, principal_components
+from kobert_pipeline.visualize.embeddings import (
+    METADATA,
+    LabelledTexts,
+    Projection,
+    aligned,
+    layer_vectors,
+    principal_components,
+    write_projector,
+)
 from kobert_pipeline.visualize.embeddings_page import COLOURS, OTHER, embeddings_page
 from kobert_pipeline.visualize.page import write_page
 
@@ -189,3 +197,15 @@ def test_what_cannot_be_shown_is_refused_in_one_sentence(written: Path, tiny: An
     )
     assert "--projection 'umap' (allowed: pca, tsne)" in complaint("--out", written / "f.html", "--projection", "umap")
     assert {path: path.read_bytes() for path in written.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize(
+    ("labels", "lines"), [(None, ["가 나", "다"]), (["좋음", "싫음"], ["text\tlabel", "가 나\t좋음", "다\t싫음"])]
+)
+def test_the_projector_takes_a_header_only_with_labels(
+    labels: list[str] | None, lines: list[str], tmp_path: Path
+) -> None:
+    write_projector(tmp_path / "p", np.ones((2, 2)), LabelledTexts(["가\t나", "다"], labels))
+    assert (tmp_path / "p" / METADATA).read_text(encoding="utf-8").splitlines() == lines
+    with pytest.raises(UserError, match="--projector"):
+        write_projector(tmp_path / "p", np.ones((2, 2)), LabelledTexts(["가", "다"], labels))
