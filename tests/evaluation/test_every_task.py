@@ -3,6 +3,7 @@ task are left out."""
 
 import json
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.evaluation.evaluate import evaluate
+from kobert_pipeline.evaluation.evaluate import evaluate, refuse_unexplained
 from kobert_pipeline.evaluation.noise import Noise, noisy_fields
 from kobert_pipeline.evaluation.report import markdown
 from kobert_pipeline.features.task import Task
@@ -125,3 +126,9 @@ def test_the_best_exact_match_is_of_questions_with_an_answer(answers: Any, endin
         assert all(row["examples_with_answer"] == np.count_nonzero(answers) for row in rows), (answers, ending)
         assert f"{ending}\n" in page, (answers, ending)
         assert ("allow of the questions with an answer." in page) is (None in answers), (answers, ending)
+
+
+@pytest.mark.parametrize(("name", "is_explained"), [("nsmc", True), ("span", True), ("contrastive", False)])
+def test_errors_are_explained_only_of_labels_and_answers(name: str, is_explained: bool) -> None:
+    with nullcontext() if is_explained else pytest.raises(UserError, match=f"--errors is for .*; {name} does neither"):
+        refuse_unexplained(Task.choose(name))

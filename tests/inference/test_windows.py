@@ -11,6 +11,7 @@ import kobert_pipeline as kobert
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.rows import PREDICT_BATCH_SIZE
 from kobert_pipeline.features.sequence import probabilities
+from kobert_pipeline.features.task import Task
 from kobert_pipeline.inference.embed import BATCH_TOKENS, Embedder
 from kobert_pipeline.inference.windows import OVERLAP, windows_of
 from kobert_pipeline.serve.model import ServedModel
@@ -124,3 +125,10 @@ def test_what_cannot_be_split_is_refused(name: str, texts: list[str], long: str,
     with pytest.raises(UserError) as error:
         kobert.load(tiny.run_dir / "publish" / name).predict(texts, long=long)
     assert said in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "splits"), [("nsmc", True), ("multilabel", True), ("choice", False), ("re", False), ("span", False)]
+)
+def test_a_text_is_split_only_where_its_windows_mean_something_alone(name: str, splits: bool) -> None:
+    assert Task.choose(name).takes_windows == splits

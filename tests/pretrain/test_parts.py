@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from rows import SMALL, assert_same, gradients, prepared, rows, sample_the_likeliest
 from synthetic_shards import Described, articles, corpora, generators, reviews, shards_of
 
+from kobert_pipeline.config import plugins
 from kobert_pipeline.pretrain.batch import INFINITE_DENOMINATORS, Batch
 from kobert_pipeline.pretrain.loader import Loader
 from kobert_pipeline.pretrain.model import LossModule, batches
@@ -203,3 +204,17 @@ def test_parts_are_near_each_other_in_size() -> None:
     _, loader = prepared("mlm_nsp", {"name": "bert", **SMALL})
     sizes = [len(part.input_ids) for part in parts_of(loader.batch(0), 3)]
     assert all(abs(one - other) < 2 * 48 for one, other in pairwise(sizes))
+
+
+@pytest.mark.parametrize(
+    ("name", "missing", "said"),
+    [
+        ("albert", "span_states", "albert has no head for spans"),
+        ("gpt2", "pair_logits", "gpt2 has no head for sequence pairs"),
+    ],
+)
+def test_an_architecture_names_the_head_that_it_lacks(name: str, missing: str, said: str) -> None:
+    architecture = plugins.contract("architectures").choose(name)
+    arguments = [None] * (2 + (missing == "span_states"))
+    with pytest.raises(NotImplementedError, match=said):
+        getattr(architecture, missing)(*arguments)

@@ -14,6 +14,7 @@ from test_house import dotted, modules, room_of
 from kobert_pipeline.cli.bundle import NOT_FOR_TRAINING, part_size, print_bundle
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import sha256, write_json_with_digest
+from kobert_pipeline.runs.bundle import _round
 
 BEFORE_TRAINING = ("tokenizer", "shards", "features")
 
@@ -276,3 +277,11 @@ def test_sizes_of_parts(text, size) -> None:
 def test_what_is_no_size_of_a_part(text) -> None:
     with pytest.raises(UserError, match="--part"):
         part_size(text)
+
+
+@pytest.mark.parametrize(("size", "is_taken"), [(1, True), (2, False), (3, False)])
+def test_weights_that_rounding_does_not_make_smaller_stay_as_they_are(size: int, is_taken: bool, tmp_path) -> None:
+    (tmp_path / "model.safetensors").write_bytes(b"ab")
+    paths = {"model/model.safetensors": tmp_path / "model.safetensors", "logs/log.jsonl": tmp_path / "log.jsonl"}
+    rounded = _round(paths, tmp_path / "work", lambda source, target: target.write_bytes(bytes(size)))
+    assert list(rounded) == ["model/model.safetensors"] * is_taken

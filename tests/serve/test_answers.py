@@ -11,15 +11,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from checkpoints import checkpoints
+from checkpoints import checkpoints, made
 from held_model import wait_until
 from starlette.testclient import TestClient
+from transformers import BertModel
 
+from kobert_pipeline.errors import UserError
 from kobert_pipeline.inference.checkpoint import Checkpoint
 from kobert_pipeline.serve import schema
 from kobert_pipeline.serve.app import create_app
 from kobert_pipeline.serve.limits import Limits
-from kobert_pipeline.serve.model import Ranking
+from kobert_pipeline.serve.model import Ranking, ServedModel
 from kobert_pipeline.serve.service import Service
 
 TEXTS = ["정말 재밌다", "", "두 시간이 아까웠다. " * 40, "배우들 연기가 좋았다", "ㅋㅋ 😀", "뷁"]
@@ -246,3 +248,15 @@ def test_messages_name_the_model_and_not_its_folder(client: TestClient, folders:
     model.classifier.bias.data[:] = before
     message = response.json()["error"]["message"]
     assert message.startswith("pairs gives scores that are not finite") and folders["pairs"] not in message
+
+
+def test_an_encoder_without_a_head_gives_vectors_and_one_of_a_task_that_it_does_not_fit_is_refused(
+    tiny: Any, tmp_path: Path
+) -> None:
+    folder = made(BertModel, tiny.run_dir, tmp_path / "bare", {}, ["O"])
+    model = ServedModel("bare", folder)
+    assert model.task is None
+    assert model.endpoints == ["/v1/embeddings", "/v1/similar", "/v1/tokenize", "/v1/attention"]
+    folder = made(BertModel, tiny.run_dir, tmp_path / "other", {"tagging": {"max_length": 32}}, ["O"])
+    with pytest.raises(UserError, match="O and some of B-X"):
+        ServedModel("other", folder)

@@ -224,3 +224,8 @@ def test_a_worker_that_cannot_load_says_why_and_tells_the_supervisor(
         app.state.service._run()
     assert stop.value.code == STARTUP_FAILURE
     assert str(error) in capsys.readouterr().err
+
+
+def test_a_server_without_its_libraries_says_how_to_install_them(kobert: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "kobert_pipeline.serve.server", None)
+    assert "is not installed; run: pip install 'kobert-pipeline[serve]'" in kobert("serve", "mood").complaint

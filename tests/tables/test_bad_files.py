@@ -295,3 +295,8 @@ def test_a_refusal_survives_its_way_back_from_a_worker() -> None:
     problem = UnreadableInput("columns", "two columns", Location(Path("a.csv"), "line", 3))
     copy = pickle.loads(pickle.dumps(problem))
     assert (copy.reason, str(copy)) == ("columns", "a.csv, line 3: two columns")
+
+
+def test_several_mistakes_come_back_whole_from_another_process() -> None:
+    error = pickle.loads(pickle.dumps(UserErrors(["a is wrong", "b is wrong"], " (also refused: b)")))
+    assert (str(error), error.sentences) == ("a is wrong (also refused: b)", ["a is wrong", "b is wrong"])

@@ -66,3 +66,8 @@ def test_wildcards_are_whole_syllables(tmp_path: Path) -> None:
     for pattern, names in (("[가나].txt", "가나"), ("[가나]*.txt", "가나"), ("[!가].txt", "나"), ("고?.txt", ["고객"])):
         for form in ("NFC", "NFD"):
             assert matching_files(tmp_path, normalize(form, pattern)) == sorted(paths[name] for name in names), pattern
+
+
+def test_a_json_file_that_is_gone_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"a\.json does not exist"):
+        files.read_json(tmp_path / "a.json")

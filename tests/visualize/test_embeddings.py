@@ -209,3 +209,16 @@ def test_the_projector_takes_a_header_only_with_labels(
     assert (tmp_path / "p" / METADATA).read_text(encoding="utf-8").splitlines() == lines
     with pytest.raises(UserError, match="--projector"):
         write_projector(tmp_path / "p", np.ones((2, 2)), LabelledTexts(["가", "다"], labels))
+
+
+def test_texts_that_are_cut_are_counted(tiny: Any, tmp_path: Path, kobert: Callable[..., Any]) -> None:
+    (tmp_path / "a.txt").write_text("\n".join([*LINES[:3], "정말 재밌다 " * 200]), encoding="utf-8")
+    words = (
+        "visualize",
+        "embeddings",
+        tiny.run_dir / "publish" / "mlm",
+        tmp_path / "a.txt",
+        "--out",
+        tmp_path / "a.html",
+    )
+    assert "1 texts are longer than the model reads, and were truncated" in kobert(*words).err
