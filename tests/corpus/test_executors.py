@@ -375,7 +375,7 @@ def test_a_task_that_ended_without_a_word_is_named_with_its_log(tmp_path):
 
 
 def test_parts_that_change_while_the_corpus_is_made_are_not_taken(tmp_path, monkeypatch):
-    made = stage.run_phases
+    made, reviews = stage.run_phases, CorpusOptions.model_validate({"sources": OPTIONS["sources"][1:]})
 
     def changed(*arguments):
         made(*arguments)
@@ -384,7 +384,7 @@ def test_parts_that_change_while_the_corpus_is_made_are_not_taken(tmp_path, monk
 
     monkeypatch.setattr(stage, "run_phases", changed)
     with pytest.raises(UserError, match="changed while the stage ran; run the same command again"):
-        run(options(executor={"name": "local", "workers": 1}), CORPORA, tmp_path / "out")
+        run(reviews, CORPORA, tmp_path / "out")
     assert not document_parts(tmp_path / "out")
     monkeypatch.setattr(stage, "run_phases", made)
-    assert run(options(executor={"name": "local", "workers": 1}), CORPORA, tmp_path / "out")["documents_kept"]
+    assert run(reviews, CORPORA, tmp_path / "out")["documents_kept"]

@@ -307,7 +307,7 @@ def test_a_file_in_the_place_of_a_stage_folder_is_left_alone(tiny, tmp_path, kob
 
 
 def test_a_file_that_is_put_into_a_stage_while_it_runs_is_named_and_left(tiny, tmp_path, kobert, monkeypatch) -> None:
-    run_dir, run_stage = tiny.copy_before(tmp_path / "run", "tokenizer"), runner._run_stage
+    run_dir, run_stage = tiny.copy_before(tmp_path / "run", "shards"), runner._run_stage
 
     def with_a_file(job: Any) -> Any:
         counts = run_stage(job)
@@ -315,11 +315,11 @@ def test_a_file_that_is_put_into_a_stage_while_it_runs_is_named_and_left(tiny, t
         return counts
 
     monkeypatch.setattr(runner, "_run_stage", with_a_file)
-    result = kobert("tokenizer", tiny.recipe, "--run-dir", run_dir)
+    result = kobert("shards", tiny.recipe, "--run-dir", run_dir)
     printed = " ".join(result.err.split())
     assert result.code == 0 and "mine.txt was added during the run; it is not in the manifest" in printed
-    assert (run_dir / "tokenizer" / "mine.txt").read_text() == "mine"
-    assert "mine.txt" not in tiny.manifests(run_dir)["tokenizer"]["files"]
+    assert (run_dir / "shards" / "mine.txt").read_text() == "mine"
+    assert "mine.txt" not in tiny.manifests(run_dir)["shards"]["files"]
 
 
 def test_an_interrupted_deletion_leaves_all_that_the_stage_wrote(tmp_path) -> None:

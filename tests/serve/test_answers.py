@@ -258,5 +258,5 @@ def test_an_encoder_without_a_head_gives_vectors_and_one_of_a_task_that_it_does_
     assert model.task is None
     assert model.endpoints == ["/v1/embeddings", "/v1/similar", "/v1/tokenize", "/v1/attention"]
     folder = made(BertModel, tiny.run_dir, tmp_path / "other", {"tagging": {"max_length": 32}}, ["O"])
-    with pytest.raises(UserError, match="O and some of B-X"):
+    with pytest.raises(UserError, match="tagging needs a model of the kind ForTokenClassification"):
         ServedModel("other", folder)
