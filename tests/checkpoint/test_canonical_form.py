@@ -12,6 +12,7 @@ import torch
 import transformers
 from layouts import made
 from safetensors.torch import load_file, save_file
+from tokenizers import Tokenizer, models
 
 from kobert_pipeline.checkpoint import stage
 from kobert_pipeline.errors import UserError
@@ -374,3 +375,14 @@ def test_a_config_that_names_no_type_and_no_class_is_refused(architectures: obje
     edit_config(folder, lambda config: config.update(architectures=architectures))
     with pytest.raises(UserError, match=r'config\.json is not .* no model_type, .* such as "model_type": "bert"'):
         stage.run(str(folder), tmp_path / "out")
+
+
+def test_a_template_for_chats_is_no_part_of_a_tokenizer(tmp_path: Path) -> None:
+    backend = Tokenizer(models.WordLevel({"[UNK]": 0, "글": 1}, unk_token="[UNK]"))
+    tokenizer = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=backend, unk_token="[UNK]", chat_template="{{ messages }}"
+    )
+    tokenizer.save_pretrained(tmp_path / "all")
+    stage.save_tokenizer(tokenizer, tmp_path / "saved")
+    names = [{path.name for path in (tmp_path / folder).iterdir()} for folder in ("all", "saved")]
+    assert names[0] - names[1] == {"chat_template.jinja"} and "tokenizer.json" in names[1]

@@ -334,6 +334,12 @@ def test_explain_follows_dots_into_options_and_families(name: Any, title: Any, r
     assert set(rows) <= {row[0] for row in found["options"]}
 
 
+def test_explain_prints_the_variants_of_a_kind_without_empty_columns(kobert) -> None:
+    header, *rows = kobert("explain", "subwords").out.partition("\n\nname")[2].splitlines()
+    assert header.split() == ["help"]
+    assert [row.split()[0] for row in rows if row[:1].isalpha()] == ["bpe", "unigram", "wordpiece"]
+
+
 def test_explain_shows_an_option_beside_the_stages(kobert) -> None:
     assert "Licence of the checkpoint" in kobert("explain", "checkpoint_license").out
     assert {"corpus", "checkpoint", "data_dir", "report_to"} <= {

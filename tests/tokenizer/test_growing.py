@@ -15,7 +15,7 @@ from kobert_pipeline.files import read_json, write_json
 from kobert_pipeline.morphemes.morpheme_tokenizer import VOCABULARY_FILE
 from kobert_pipeline.tokenizer.growing import CONFIG_FILE, ORIGINS_FILE, base_files
 from kobert_pipeline.tokenizer.special_tokens import UNK_ID
-from kobert_pipeline.tokenizer.stage import TokenizerOptions, raw_files, run
+from kobert_pipeline.tokenizer.stage import TokenizerOptions, other_files, raw_files, run
 
 OLD, NEW = 800, 1500
 
@@ -242,3 +242,11 @@ def test_more_words_than_there_is_room_for_are_refused(with_terms, tmp_path):
     write_json(analysis / "analyzer.json", read_json(analysis / "analyzer.json") | {"user_words": words})
     with pytest.raises(UserError, match="tokens can give way"):
         train(replace(with_terms, analysis=analysis), tmp_path / "out", user_words=True)
+
+
+def test_of_a_tokenizer_to_compare_with_its_own_files_are_read(tmp_path):
+    for name in ("tokenizer.json", "model.safetensors", "notes.txt"):
+        (tmp_path / name).touch()
+    assert other_files(tmp_path) == [tmp_path / "tokenizer.json"]
+    with pytest.raises(UserError, match=r"compare_with: .*gone is no folder"):
+        other_files(tmp_path / "gone")

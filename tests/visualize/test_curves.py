@@ -146,9 +146,12 @@ def test_a_metric_that_one_training_lacks_has_no_panel_there(
     ]  # fmt: skip
 
 
-def test_a_font_that_has_nothing_of_what_is_missing_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_is_no_font_or_has_nothing_of_what_is_missing_is_not_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.ttf").write_text("no font")
     path = font_manager.findfont("DejaVu Sans")
-    monkeypatch.setattr(figures, "_candidates", lambda _: [path, path])
+    monkeypatch.setattr(figures, "_candidates", lambda _: [str(tmp_path / "a.ttf"), path, path])
     with pytest.raises(UserError, match="no installed font has '가'"):
         figures.fonts_for(["a가"])
     assert figures.fonts_for(["a"]) == ["DejaVu Sans"]
