@@ -142,8 +142,8 @@ def duration_sentence(duration: dict[str, Any]) -> str:
     """How long the unfinished jobs take, all and each."""
     jobs = {title: seconds for title, seconds in duration["seconds"].items() if seconds}
     listed = ", ".join(f"{title} {rounded_time(seconds)}" for title, seconds in jobs.items())
-    given = duration["tokens_per_second"]
-    speeds = f"{given:,.0f} tokens/s in trainings and " if given else ""
+    per_second = duration["tokens_per_second"]
+    speeds = f"{per_second:,.0f} tokens/s in trainings and " if per_second else ""
     return (
         f"The unfinished jobs take about {rounded_time(sum(jobs.values()))} ({listed}), by {speeds}speeds measured on "
         f"this machine in {duration['measured_in']:.0f} seconds."

@@ -206,12 +206,12 @@ class Durations:
     def features(self, name: str) -> float:
         """The seconds of the features `name`."""
         characters = sum(size.characters for size in self.sizes(name).values())
-        made = MADE_EXAMPLES if self.recipe.features[name].needs_corpus else 0.0
+        making = MADE_EXAMPLES if self.recipe.features[name].needs_corpus else 0.0
         if self.recipe.checkpoint:  # it has a tokenizer of its own
-            return self.linear((made, PLAIN_FEATURES), characters)
+            return self.linear((making, PLAIN_FEATURES), characters)
         one_core, shared = FEATURES
         alone = characters / self.analyzed_per_second
-        return self.slowness * made + (one_core + shared / (os.cpu_count() or 1)) * alone
+        return self.slowness * making + (one_core + shared / (os.cpu_count() or 1)) * alone
 
     def sizes(self, name: str) -> dict[str, SplitSize]:
         """The sizes of the splits of some features: what was counted where they are finished, else by characters."""
@@ -326,9 +326,9 @@ def sizes_of(options: FeaturesOptions, data_dir: Path) -> dict[str, SplitSize]:
     for split, names in files.items():
         paths = data_files(data_dir, [name for name in names if name])
         sizes[split] = split_size(options, [example for path in paths for example in options.task.read(path)])
-    made = options.synthesize.questions if options.synthesize else options.pairs.number if options.pairs else 0
+    synthetic = options.synthesize.questions if options.synthesize else options.pairs.number if options.pairs else 0
     windows, tokens, characters = sizes["train"]
-    train = SplitSize(windows + made, tokens + made * options.max_length, characters)
+    train = SplitSize(windows + synthetic, tokens + synthetic * options.max_length, characters)
     if not options.dev:
         sizes["dev"], train = train.times(options.dev_share), train.times(1 - options.dev_share)
     share = (options.max_train_examples or train.windows) / max(1, train.windows)

@@ -64,9 +64,11 @@ class OtherContexts:
             sentences, other = self._sentences[mention.paragraph], self._paragraphs[mention.paragraph]
             shared = asked & sentences[mention.sentence]
             weight = self._weight(shared)
-            in_paragraph = self._weight(asked.intersection(frozenset[str]().union(*sentences)))
             is_fit = len(shared) >= FEWEST_SHARED and SMALLEST_SHARE * total <= weight < LARGEST_SHARE * total
-            if is_fit and (weight, in_paragraph) > best_weight and other != paragraph:
+            if not is_fit or other == paragraph:
+                continue
+            in_paragraph = self._weight(asked.intersection(frozenset[str]().union(*sentences)))
+            if (weight, in_paragraph) > best_weight:
                 best, best_weight = (other, mention.start), (weight, in_paragraph)
         return best
 

@@ -15,6 +15,7 @@ from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import read_json
 from kobert_pipeline.morphemes.morpheme import WORD_MARK
 from kobert_pipeline.morphemes.raw_text_backend import read_morpheme_backend
+from kobert_pipeline.tokenizer.plain import folder_with_analyzer
 from kobert_pipeline.tokenizer.special_tokens import UNK_ID
 
 ORIGINS_FILE = "origins.json"
@@ -25,10 +26,7 @@ VOCABULARY_FILE, CONFIG_FILE = "morphemes.json", "tokenizer_config.json"
 def base_files(base: Path) -> list[Path]:
     """The files of a published checkpoint (or a tokenizer folder) that a new vocabulary depends on. Raises UserError
     for a missing one."""
-    if not (base / VOCABULARY_FILE).is_file():
-        # published with a tokenizer that needs no analyzer; the other one is in a folder named after the analyzer
-        base = next((path.parent for path in sorted(base.glob(f"*/{VOCABULARY_FILE}"))), base)
-    files = [base / VOCABULARY_FILE, base / CONFIG_FILE]
+    files = [folder_with_analyzer(base) / name for name in (VOCABULARY_FILE, CONFIG_FILE)]
     for path in files:
         if not path.is_file():
             raise UserError(

@@ -15,6 +15,7 @@ from tokenizers import Tokenizer, decoders, processors
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.morphemes.morpheme import WORD_MARK
 from kobert_pipeline.morphemes.raw_text_backend import add_pipeline
+from kobert_pipeline.morphemes.settings import VOCABULARY_FILE
 from kobert_pipeline.tokenizer.special_tokens import CLS, CLS_ID, MASK, PAD, SEP, SEP_ID, UNK
 
 PLAIN = "plain"
@@ -33,6 +34,14 @@ def own_tokenizer(folder: Path, plain_share: float) -> Path:
             "features: plain_share is for tokenizers of this package, which have a folder plain; leave it out"
         )
     return folder / PLAIN
+
+
+def folder_with_analyzer(folder: Path) -> Path:
+    """The folder of a published model's tokenizer that needs an analyzer: the model's own, or one inside that is named
+    after the analyzer, where the model's own tokenizer needs none; the model's own where it has neither."""
+    if (folder / VOCABULARY_FILE).is_file():
+        return folder
+    return next((path.parent for path in sorted(folder.glob(f"*/{VOCABULARY_FILE}"))), folder)
 
 
 def plain_backend(backend: Tokenizer) -> Tokenizer:
