@@ -1,5 +1,5 @@
 """Chat logs: the exports of KakaoTalk, and others with a time and a name before each message (WhatsApp, LINE, Telegram,
-Discord, IRC)."""
+Discord, IRC, transcripts of meetings)."""
 
 import re
 from collections import Counter
@@ -33,6 +33,12 @@ MESSAGES = [
     )
 ]
 """The first line of a message: its time, its sender, and the text."""
+TRANSCRIPT = [re.compile(rf"{NAME}\s+[\[(]?\d{{1,2}}:\d\d(?::\d\d)?[\])]?(?P<text>)$")]
+"""The first line of what somebody says in the transcript of a meeting (Clova Note). A line of a chat may look like it,
+so a log is read as one or the other."""
+LINE_PARTNER = re.compile(
+    r"\[LINE\] (?:(?P<partner>.+?)님과의 대화|Chat history with (?P<other>.+?))\s*$", re.MULTILINE
+)
 HEADER = re.compile(
     r"\s*(?:.{0,100}(?:카카오톡 대화|KakaoTalk Chats?\b).*\n(?:저장한 날짜|Date Saved)\s?:|"
     r"\[LINE\] .*\n|Date,User,Message\s*\n)"
@@ -41,13 +47,16 @@ HEADER = re.compile(
 DAY = re.compile(rf"-*\s*(?:{WEEKDAY},? )?(?P<date>{DATE})\s*-*$")
 """A line between the messages of two days."""
 EVENT = re.compile(
-    rf"{DATE}(?:,| at)?\s{TIME}(?:$|[,:]\s)|.{{1,60}}님(?:이|을|께서) .*(?:들어왔|나갔|초대했|초대하였|내보냈)습니다\.?"
+    rf"{DATE}(?:,| at)?\s{TIME}(?:$|[,:]\s)|"
+    rf"(?:{TIME} )?.{{1,60}}님(?:이|을|께서) .*(?:들어왔|나갔|초대했|초대하였|내보냈|취소했)습니다\.?"
     r"|.{1,60} (?:joined|left) this chatroom\.|채팅방 관리자가 메시지를 가렸습니다\.?$"
 )
 """A line about the chat, such as who joined it."""
 NOT_TEXT = re.compile(
     r"(?:사진(?: \d+장)?|동영상|이모티콘|음성메시지|삭제된 메시지입니다\.?|(?:파일|지도|샵검색) ?: .*|"
     r"(?:보이스톡|페이스톡|라이브톡) .*|Photos?|\d+ photos|Video|Emoticons?|This message was deleted\.|"
+    r"\[(?:사진|동영상|스티커|파일|음성 ?메시지|앨범|노트|위치정보|연락처|Photo|Video|Sticker|File|Voice message)\]|"
+    r"☎ .*|"
     r"<(?:미디어 파일 제외됨|미디어 파일을 제외한 내용|Media omitted)>)$"
 )
 """What an export writes in place of a picture or a file."""
@@ -59,23 +68,48 @@ Block = tuple[str | None, list[str]]
 """The lines of one message, and the date that stands there, if any; or an event or a date without a message."""
 
 
-def is_chat(head: str) -> bool:
-    """Whether a text that begins with `head` is a chat log: exported with a header, or with many lines that begin with
-    a time and one of a few names. A programme, whose lines begin with times too, has other words after each."""
+Forms = list[re.Pattern[str]]
+
+
+def forms_of(head: str) -> Forms | None:
+    """The forms of first lines in a chat log that begins with `head`: exported with a header, or with many lines that
+    begin with a time and one of a few names. A programme, whose lines begin with times too, has other words after each.
+    None for what is no chat log."""
     if HEADER.match(head):
-        return True
+        return [*MESSAGES, *_line_on_a_pc(head)]
+    return next((forms for forms in (MESSAGES, TRANSCRIPT) if _has_messages(head, forms)), None)
+
+
+def is_chat(head: str) -> bool:
+    """Whether a text that begins with `head` is a chat log."""
+    return forms_of(head) is not None
+
+
+def _has_messages(head: str, forms: Forms) -> bool:
     lines = [line for line in head.splitlines() if line.strip()]
-    names = Counter(match["name"] for line in lines if (match := _first_line(line)))
+    first_lines = [match for line in lines if (match := _first_line(line, forms))]
+    names = Counter(match["name"] for match in first_lines)
     messages = names.total()
-    return messages >= FEWEST and 2 * len(names) <= messages and 4 * messages >= len(lines)
+    # a time table has names and times, and nothing that is said
+    said = len(lines) - messages + sum(bool(match["text"]) for match in first_lines)
+    return messages >= FEWEST and 2 * len(names) <= messages <= said and 4 * messages >= len(lines)
 
 
-def blocks(lines: Iterable[str]) -> Iterator[Block]:
+def _line_on_a_pc(head: str) -> Forms:
+    """The form of LINE's messages on a PC, `15:10 NAME TEXT`: a name is one word, or that of the header."""
+    if not head.lstrip("\ufeff").startswith("[LINE]"):
+        return []
+    match = LINE_PARTNER.match(head.lstrip("\ufeff"))
+    partner = re.escape((match["partner"] or match["other"]) if match else "")
+    return [re.compile(rf"(?!{EVENT.pattern}){STAMP} (?P<name>{partner}(?=\s)|\S+)\s(?P<text>.*)")]
+
+
+def blocks(lines: Iterable[str], forms: Forms = MESSAGES) -> Iterator[Block]:
     """The messages of a log in order, without times and names; none of what is before the first, or below an event."""
     date: str | None = None
     text, in_message = list[str](), False
     for line in map(str.rstrip, lines):
-        message = _first_line(line)
+        message = _first_line(line, forms)
         event = None if message else DAY.match(line) or EVENT.match(line)
         if start := message or event:
             yield date, text
@@ -100,5 +134,5 @@ def days(blocks: Iterable[Block]) -> Iterator[list[str]]:
         yield messages
 
 
-def _first_line(line: str) -> re.Match[str] | None:
-    return next((match for form in MESSAGES if (match := form.match(line.lstrip("\ufeff")))), None)
+def _first_line(line: str, forms: Forms) -> re.Match[str] | None:
+    return next((match for form in forms if (match := form.match(line.lstrip("\ufeff")))), None)

@@ -8,7 +8,7 @@ from typing import Literal
 
 from kobert_pipeline.corpus.document import Document
 from kobert_pipeline.corpus.reader import Reader, read_head
-from kobert_pipeline.tables.chat import Block, blocks, days, is_chat
+from kobert_pipeline.tables.chat import Block, blocks, days, forms_of
 from kobert_pipeline.tables.csv import read_csv
 from kobert_pipeline.tables.file_type import data_suffix, text_format
 from kobert_pipeline.tables.open_text import open_lines
@@ -32,18 +32,22 @@ class Chat(Reader):
         """One per day, its messages as paragraphs. Raises UnreadableInput for a file that is no chat log."""
         is_table = data_suffix(path) == ".csv"
         read = Counter[str]()
+        index = -1
         for index, day in enumerate(days(self._rows(path, read) if is_table else self._log(path, read))):
             yield Document(f"{path.name}#{index}", path.name, "\n".join(day), characters_in=read.pop(IN, 0))
+        if index < 0 and read[IN]:
+            raise UnreadableInput("other_form", f"{path} has no message that can be read; it is {NO_LOG}")
 
     def _log(self, path: Path, read: Counter[str]) -> Iterator[Block]:
         with open_lines(path, self.encoding, self.max_document_bytes) as file:
             head = list(read_head(file))
-            if not is_chat("".join(head)):
+            forms = forms_of("".join(head))
+            if forms is None:
                 form = text_format("".join(head))
                 raise UnreadableInput(
                     "other_form", f"{path} is {form.description if form else f'{NO_LOG}; use the reader text'}"
                 )
-            yield from blocks(_counted(chain(head, file), read))
+            yield from blocks(_counted(chain(head, file), read), forms)
 
     def _rows(self, path: Path, read: Counter[str]) -> Iterator[Block]:
         """The messages of KakaoTalk's table; rows that cannot be read are refused with the file."""
