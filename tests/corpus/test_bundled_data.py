@@ -60,7 +60,7 @@ def test_the_readme_counts_the_raw_reviews_that_equal_a_test_review_and_those_th
     found = [[remove_whitespace(text) in compact_raw for text in texts] for texts in (train, test)]
     shares = [100 * sum(rows) / len(rows) for rows in found]
     assert [f"{share:.1f}" for share in shares] == ["99.8", "3.9"]
-    for page in ("docs/results/README.md", "docs/ko/results/README.md", "models/mini-nsmc/README.md"):
+    for page in ("docs/results/README.md", "docs/ko/results/README.md"):
         text = (files.CLONE / page).read_text(encoding="utf-8").replace(" %", "%")
         assert "99.8%" in text and "3.9%" in text, page
     compact_test = set(map(remove_whitespace, test))
