@@ -1,5 +1,5 @@
-"""The interface of executors, which run the tasks of a corpus phase, or the parts of the analysis and of the shards, on
-this machine, on Ray or on Slurm.
+"""The interface of executors, which run the tasks of a corpus phase, or the parts of the analysis, the shards and the
+features, on this machine, on Ray or on Slurm.
 
 The number of tasks and the work of each depend only on the data, so every executor gives the same documents and the
 executor is not part of a fingerprint. All of them are datatrove executors, which mark finished tasks and skip them when
@@ -35,7 +35,7 @@ class Executor(Plugin):
     family: ClassVar[str] = "executors"
 
     @abstractmethod
-    def build(self, steps: list[Step], tasks: int, logs: Path) -> Any:
+    def build(self, steps: list["ErrorReporter"], tasks: int, logs: Path) -> Any:
         """A datatrove executor that runs `steps` in `tasks` tasks and keeps its completion marks in `logs`."""
 
     def for_input(self, num_workers: int | None, size: int) -> Self:
@@ -67,12 +67,12 @@ class Executor(Plugin):
                 raise UserError(error_file.read_text(encoding="utf-8"))
             raise RuntimeError(f"task {rank} of {tasks} did not finish; see {logs / 'logs' / f'task_{rank:05d}.log'}")
 
-    def run_parts(self, step: Step, sizes: Sequence[int], out: Path, activity: str) -> None:
-        """Run a step once for each part of a stage that writes to `out`, with the number of its documents in `sizes`.
+    def run_parts(self, step: Step, sizes: Sequence[int], out: Path, activity: str, unit: str = "documents") -> None:
+        """Run a step once for each part of a stage that writes to `out`, with the number of its `unit` in `sizes`.
         The step must skip a part that its own mark says is finished. Raises what `run` raises."""
         # a part that is missing is made again whatever the executor remembers of it
         remove_tree(out, [f"{TASK_LOGS}/**"])
-        self.run([step], sizes, out / TASK_LOGS, activity, "documents")
+        self.run([step], sizes, out / TASK_LOGS, activity, unit)
 
 
 @contextmanager
@@ -108,6 +108,11 @@ class ErrorReporter:
 
     def __repr__(self) -> str:
         return type(self.step).__name__  # datatrove's logs name the step by this
+
+    @property
+    def stage(self) -> str:
+        """The stage whose package the step is in."""
+        return type(self.step).__module__.split(".")[1]
 
     def __call__(self, data: Any, rank: int, tasks: int) -> Any:
         """Run the step."""

@@ -29,8 +29,8 @@ class CorpusOptions(Options):
     keep_dropped: bool = False
     """Write dropped documents, with the reason, to the folder `dropped`."""
     executor: Executor = Field(Local(), exclude=True)
-    """Where the tasks of this stage, of `analysis` and of `shards` run: local, ray or slurm. It does not affect the
-    result."""
+    """Where the tasks of this stage, `analysis`, `shards` and `features` run: local, ray or slurm. It does not affect
+    the result."""
 
     @field_validator("decontaminate")
     @classmethod

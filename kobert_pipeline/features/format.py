@@ -17,6 +17,8 @@ from kobert_pipeline.files import read_json_lines, write_array, write_json_lines
 
 SPLITS = ("train", "dev", "test")
 """The folders of the splits; dev and test may be missing."""
+EXAMPLES = "examples.jsonl"
+"""The file with the examples of a split."""
 
 
 @dataclass(frozen=True)
@@ -43,18 +45,18 @@ class Features:
         return lengths
 
     def save(self, folder: Path) -> None:
-        """Write one .npy file per array, and examples.jsonl."""
+        """Write one .npy file per array, and the examples."""
         folder.mkdir(parents=True, exist_ok=True)
         for name, array in self.arrays.items():
             write_array(folder / f"{name}.npy", array)
-        write_json_lines(folder / "examples.jsonl", iter(self.examples))
+        write_json_lines(folder / EXAMPLES, iter(self.examples))
 
     @classmethod
     def load(cls, folder: Path) -> "Features":
         """Load what `save` wrote."""
         # memory-mapped, so that only what batches use is read
         arrays = {path.stem: np.load(path, mmap_mode="r") for path in sorted(folder.glob("*.npy"))}
-        return cls(arrays, read_json_lines(folder / "examples.jsonl"))
+        return cls(arrays, read_json_lines(folder / EXAMPLES))
 
 
 def flatten(rows: list[list[int]], kind: Any) -> np.ndarray:

@@ -1,17 +1,36 @@
-"""Task files + tokenizer -> the features of train, dev and test sets."""
+"""Task files + tokenizer -> the features of train, dev and test sets.
 
-from functools import partial
+One process reads the files, makes examples from the corpus and splits them; then they are encoded part by part, where
+an executor runs the parts. Finished parts are kept when the stage is resumed.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property, partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from kobert_pipeline.corpus.decontaminate import EvaluationTexts
+from kobert_pipeline.corpus.executor import TASK_LOGS, Executor
+from kobert_pipeline.corpus.executors.local import HERE, SMALL
+from kobert_pipeline.corpus.phases import chunk_by_size
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.features.format import SPLITS, Features, concatenate
+from kobert_pipeline.features.format import EXAMPLES, SPLITS, Features, concatenate
 from kobert_pipeline.features.in_parts import featurize_in_parts
 from kobert_pipeline.features.options import FeaturesOptions
 from kobert_pipeline.features.splits import dev_share_advice, prepare, split_by_group, split_off_dev
 from kobert_pipeline.features.task import Example
-from kobert_pipeline.files import write_json
+from kobert_pipeline.files import (
+    atomic_write,
+    finish_part,
+    finished_part,
+    json_text,
+    parse_json,
+    remove_tree,
+    write_json,
+)
 from kobert_pipeline.progress import report
 from kobert_pipeline.questions.corpus_pairs import make_pairs
 from kobert_pipeline.questions.generate import generate_questions
@@ -19,20 +38,31 @@ from kobert_pipeline.tokenizer.plain import PLAIN, own_tokenizer
 
 VERSION = 5
 """5: with `plain_share`, dev and test are tokenized without the analyzer, as the published model does."""
+WORK = "work"
+"""Folder of the encoded parts; removed at the end, not part of the result."""
+WORK_FILES = (f"{WORK}/*.npz",)
 WRITES = (
     "task.json",
-    *(f"{split}/{kind}" for split in SPLITS for kind in ("*.npy", "examples.jsonl")),
+    *(f"{split}/{kind}" for split in SPLITS for kind in ("*.npy", EXAMPLES)),
+    *WORK_FILES,
+    f"{TASK_LOGS}/**",
 )
 """Patterns of every file that the stage writes to its folder."""
+PART_CHARACTERS = 4_000_000
+"""Characters of the examples of a part, in JSON. With an analyzer one core encodes them in about a minute."""
 
 
 def run(
-    options: FeaturesOptions, tokenizer: Path, data_dir: Path, out: Path, corpus: Path | None = None
+    options: FeaturesOptions,
+    tokenizer: Path,
+    data_dir: Path,
+    out: Path,
+    corpus: Path | None = None,
+    num_workers: int | None = None,
+    executor: Executor = HERE,
 ) -> dict[str, Any]:
     """Write `train/`, `dev/` and `test/` to `out`; return the counts. `corpus` is the folder of the documents, for
-    options that need it."""
-    from kobert_pipeline.tokenizer.loading import add_tokens, load_tokenizer
-
+    options that need it. Many examples are encoded in `num_workers` processes or where another `executor` runs them."""
     report("reading")
     # with the labels of the training files filled in, which task.json then passes on to fine-tuning
     options, splits, read = prepare(options, data_dir)
@@ -44,23 +74,35 @@ def run(
         counts |= {"train_examples_synthetic": synthetic["train"], "synthetic_made": sum(synthetic.values())}
         if synthetic["dev"]:
             counts["dev_examples_synthetic"] = synthetic["dev"]
-    # the same folder twice without a `plain_share`, which is then loaded once
-    folders = dict.fromkeys((tokenizer, own_tokenizer(tokenizer, options.plain_share)))
-    tokenizers = [add_tokens(load_tokenizer(folder), options.task.added_tokens) for folder in folders]
-    loaded, published = tokenizers[0], tokenizers[-1]
+    published = own_tokenizer(tokenizer, options.plain_share)
+    parts = list[Part]()
     for name, examples in splits.items():
-        parts = [(examples, published)]
+        groups = [(examples, published)]
         if name == "train" and options.plain_share:
             analyzed, others = split_by_group(examples, PLAIN, options.plain_share)
-            parts = [(analyzed, loaded), (others, published)]
-            counts["train_examples_plain"] = len(others)
-        features = featurize(options, parts, name)
-        report(f"saving and counting {name}")
-        features.save(out / name)
-        counts |= {f"{name}_{key}": value for key, value in counts_of(options, features, published, name).items()}
+            groups = [(analyzed, tokenizer), (others, published)]
+            splits[name], counts["train_examples_plain"] = [*analyzed, *others], len(others)
+        Features({}, splits[name]).save(out / name)  # each task reads its examples there
+        parts += parts_of(name, groups)
+    encode = EncodePart(options, parts, out)
+    size = sum((out / name / EXAMPLES).stat().st_size for name in splits)
+    # below that, queueing or starting processes takes longer than the work
+    where = executor.for_input(num_workers, size) if size >= SMALL else HERE
+    where.run_parts(encode, [len(part) for part in parts], out, "encoding", "examples")
+    try:
+        for name, examples in splits.items():
+            report(f"saving and counting {name}")
+            features = encode.features(name, examples)
+            features.save(out / name)
+            of_split = counts_of(options, features, encode.tokenizers[published], name)
+            counts |= {f"{name}_{key}": value for key, value in of_split.items()}
+    except UserError:  # the texts do not fit the tokenizer; with another one no part is the same
+        remove_tree(out, WRITES)
+        raise
     settings: dict[str, Any] = {"plain_share": options.plain_share} if options.plain_share else {}
-    settings |= {"vocab_size": len(loaded)} if options.task.added_tokens else {}
+    settings |= {"vocab_size": len(encode.tokenizers[tokenizer])} if options.task.added_tokens else {}
     write_json(out / "task.json", {"task": options.task.dump(), "max_length": options.max_length, **settings})
+    remove_tree(out, WORK_FILES)
     return counts
 
 
@@ -111,20 +153,71 @@ def add_from_corpus(
     return splits | {"train": train, "dev": dev}
 
 
-Parts = list[tuple[list[Example], Any]]
-"""Examples with the tokenizer that encodes them."""
+@dataclass(frozen=True)
+class Part:
+    """The examples `start` to `stop` of a split, which the tokenizer in a folder encodes."""
+
+    split: str
+    start: int
+    stop: int
+    tokenizer: Path
+
+    def __len__(self) -> int:
+        """The number of examples."""
+        return self.stop - self.start
 
 
-def featurize(options: FeaturesOptions, parts: Parts, split: str) -> Features:
-    """The features of a split."""
-    arrays, sizes, all_examples = [], list[int](), [example for examples, _ in parts for example in examples]
-    task = options.task.in_training() if split == "train" else options.task
+def parts_of(split: str, groups: list[tuple[list[Example], Path]]) -> list[Part]:
+    """The parts of a split: of each group of its examples, one after the other, with the folder of the tokenizer."""
+    parts, start = list[Part](), 0
+    for examples, tokenizer in groups:
+        for chunk in chunk_by_size(examples, lambda example: len(json_text(example)), PART_CHARACTERS):
+            parts.append(Part(split, start, start + len(chunk), tokenizer))
+            start += len(chunk)
+    return parts
 
-    def encoded(count: int) -> None:
-        report(f"encoding {split}", sum(sizes) + count, len(all_examples), "examples")
 
-    encoded(0)
-    for examples, tokenizer in (part for part in parts if part[0]):  # a small share may take no example
-        arrays.append(featurize_in_parts(task, examples, tokenizer, options.max_length, encoded))
-        sizes.append(len(examples))
-    return Features(concatenate(arrays, sizes), all_examples)
+@dataclass(frozen=True)
+class EncodePart:
+    """Encodes one part of the examples in `out`, on any machine."""
+
+    options: FeaturesOptions
+    parts: list[Part]
+    out: Path
+
+    @cached_property  # not read before a process has its own copy, so that no tokenizer is pickled
+    def tokenizers(self) -> dict[Path, Any]:
+        """The tokenizers by their folders."""
+        from kobert_pipeline.tokenizer.loading import add_tokens, load_tokenizer
+
+        added = self.options.task.added_tokens
+        return {folder: add_tokens(load_tokenizer(folder), added) for folder in {part.tokenizer for part in self.parts}}
+
+    def __call__(self, data: Any, rank: int, tasks: int) -> None:
+        """Write the arrays of the part of this number, unless it is finished."""
+        path, part = self.path(rank), self.parts[rank]
+        if finished_part(path) is not None:
+            return
+        done, total = sum(map(len, self.parts[:rank])), sum(map(len, self.parts))
+
+        def encoded(count: int) -> None:
+            report("encoding", done + count, total, "examples")
+
+        task = self.options.task.in_training() if part.split == "train" else self.options.task
+        with (self.out / part.split / EXAMPLES).open(encoding="utf-8") as lines:
+            examples = [parse_json(line) for line in islice(lines, part.start, part.stop)]
+        tokenizer = self.tokenizers[part.tokenizer]
+        arrays: Any = featurize_in_parts(task, examples, tokenizer, self.options.max_length, encoded)
+        with atomic_write(path) as unfinished, unfinished.open("wb") as file:
+            np.savez(file, **arrays)
+        finish_part(path, {})
+
+    def path(self, rank: int) -> Path:
+        """The file with the arrays of a part."""
+        return self.out / WORK / f"{rank:05d}.npz"
+
+    def features(self, split: str, examples: list[Example]) -> Features:
+        """The features of a split, of all its parts."""
+        ranks = [rank for rank, part in enumerate(self.parts) if part.split == split]
+        arrays = [dict(np.load(self.path(rank))) for rank in ranks]
+        return Features(concatenate(arrays, [len(self.parts[rank]) for rank in ranks]), examples)

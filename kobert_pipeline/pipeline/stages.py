@@ -101,7 +101,7 @@ def analysis_job(recipe: Recipe, run: Run) -> Job:
 
 
 def executor_of(recipe: Recipe) -> Executor:
-    """Where the parts of the corpus are worked on."""
+    """Where the parts of the corpus, and those of the features, are worked on."""
     return recipe.corpus.executor if recipe.corpus else Local()
 
 
@@ -140,12 +140,13 @@ def features_jobs(recipe: Recipe, run: Run) -> Iterator[Job]:
         corpus = {"corpus": run.run_dir / "corpus"} if options.needs_corpus else {}
         yield Job(
             "features", run.run_dir / "features" / name, features_stage.VERSION, options.dump(), name=name,
-            writes=features_stage.WRITES, inputs={stage: run.run_dir / stage} | corpus,
+            writes=features_stage.WRITES, resumable=True, inputs={stage: run.run_dir / stage} | corpus,
             source_files=partial(splits.raw_files, options, run.data_dir),
             validate=partial(splits.describe, name, options, run.data_dir),
             preflight=partial(features_preflight, recipe, run, name),
             run=partial(features_stage.run, options, run.folder(tokenizer), run.data,
-                        corpus=run.folder("corpus") if corpus else None),
+                        corpus=run.folder("corpus") if corpus else None, num_workers=run.num_workers,
+                        executor=executor_of(recipe)),
         )  # fmt: skip
 
 

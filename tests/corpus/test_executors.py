@@ -1,10 +1,11 @@
-"""The same documents, morphemes and shards with any number of workers and on every executor; finished tasks are not
-run again after a crash."""
+"""The same documents, morphemes, shards and features with any number of workers and on every executor; finished tasks
+are not run again after a crash."""
 
 import errno
 import json
 import os
 import random
+import re
 import signal
 import stat
 import subprocess
@@ -26,6 +27,8 @@ from kobert_pipeline.corpus.options import CorpusOptions
 from kobert_pipeline.corpus.phases import WriteParts
 from kobert_pipeline.corpus.stage import run
 from kobert_pipeline.errors import UserError
+from kobert_pipeline.features import stage as features
+from kobert_pipeline.features.options import FeaturesOptions
 from kobert_pipeline.files import files_below, matches_any
 from kobert_pipeline.shards.stage import WRITES as SHARD_FILES
 from kobert_pipeline.shards.stage import ShardsOptions
@@ -243,7 +246,7 @@ def test_slurm_makes_the_same_files(plain, tmp_path, fake_slurm):
     executor = {"name": "slurm", "partition": "cpu", "sbatch_args": {"account": "abc"}}
     assert (run(options(executor=executor), CORPORA, tmp_path / "out"), content(tmp_path / "out"))[::-1] == plain
     script = (fake_slurm / "job1.sh").read_text()
-    assert "--partition=cpu" in script and "--account=abc" in script
+    assert "--partition=cpu" in script and "--account=abc" in script and "--job-name=kobert-corpus" in script
 
 
 def test_a_mistake_in_a_slurm_task_comes_back(tmp_path, fake_slurm):
@@ -289,23 +292,37 @@ def test_without_a_cluster_ray_says_how_to_start_one(tmp_path):
         run(options(executor={"name": "ray"}), CORPORA, tmp_path)
 
 
-# analysis and shards
+# analysis, shards and features
+
+QUESTIONS = {
+    "task": {"name": "korquad", "stride": 8, "whole_words": True}, "train": "qa_train.json", "dev_share": 0.2,
+    "max_length": 48, "plain_share": 0.4, "synthesize": {"questions": 20},
+}  # fmt: skip
+"""Features of all kinds of examples: of files and of the corpus, tokenized with and without the analyzer."""
 
 
 def token_arrays(out):
     """Every morpheme and token that `analysed` wrote, by file."""
-    return {
-        str(path.relative_to(out)): path.read_bytes()
-        for path in sorted([*out.glob("analysis/*.parquet"), *out.glob("shards/*.npy")])
-    }
+    patterns = ("analysis/*.parquet", "shards/*.npy", "features/*/*.npy", "features/*/*.jsonl")
+    written = (path for pattern in patterns for path in sorted(out.glob(pattern)))
+    return {str(path.relative_to(out)): path.read_bytes() for path in written}
 
 
 def analysed(corpus, tokenizer, out, executor, num_workers=1):
-    """Analyse the documents in `corpus` and write shards, by an executor."""
+    """Analyse the documents in `corpus`, and write shards and features, by an executor."""
     counts = analyse(AnalysisOptions(), corpus, CORPORA, out / "analysis", num_workers, executor)
     chosen = ShardsOptions(held_out=0.1)
     counts |= write_shards(chosen, out / "analysis", tokenizer, out / "shards", num_workers, executor)
+    options = FeaturesOptions(**QUESTIONS)
+    counts |= features.run(options, tokenizer, CORPORA, out / "features", corpus, num_workers, executor)
     return counts, token_arrays(out)
+
+
+@pytest.fixture
+def small_parts(monkeypatch):
+    """Features in parts of a few examples, which the executor gets although they are few."""
+    monkeypatch.setattr(features, "SMALL", 0)
+    monkeypatch.setattr(features, "PART_CHARACTERS", 15_000)
 
 
 @pytest.fixture(scope="module")
@@ -340,15 +357,32 @@ def test_two_processes_write_the_same_shards_and_a_missing_one_again(tiny, by_on
     assert all(matches_any(name, SHARD_FILES) for name in names)
 
 
+def test_two_processes_encode_the_same_features(tiny, small_parts, tmp_path, monkeypatch):
+    monkeypatch.setattr(features, "PART_CHARACTERS", 5_000)
+    reviews = FeaturesOptions(task="nsmc", train="reviews_train.txt", test="reviews_test.txt", max_length=64)
+    make = partial(features.run, reviews, tiny.run_dir / "tokenizer" / "plain", CORPORA)
+    counts = make(tmp_path / "two" / "features", executor=Local(workers=2))
+    tasks = {path.name for path in tmp_path.glob("two/features/logs/tasks/completions/*")}
+    assert len(tasks) > 3
+    monkeypatch.undo()
+    assert make(tmp_path / "one" / "features") == counts
+    assert token_arrays(tmp_path / "one") == token_arrays(tmp_path / "two")
+    assert all(matches_any(name, features.WRITES) for name in files_below(tmp_path / "two" / "features"))
+    assert not (tmp_path / "two" / "features" / "work").exists()
+
+
 @pytest.mark.slow
-def test_slurm_analyses_and_shards_the_same(tiny, parts, by_one_process, tmp_path, fake_slurm):
+def test_slurm_analyses_shards_and_encodes_the_same(tiny, parts, by_one_process, small_parts, tmp_path, fake_slurm):
     executor = options(executor={"name": "slurm", "partition": "cpu"}).executor
     assert analysed(parts, tiny.run_dir / "tokenizer", tmp_path / "out", executor) == by_one_process[1]
-    assert "--array=0-" in (fake_slurm / "job2.sh").read_text()
+    scripts = [path.read_text() for path in fake_slurm.glob("job*.sh")]
+    arrays = {re.search("--job-name=(.*)", script)[1]: script for script in scripts if "executor.pik" in script}
+    assert set(arrays) == {"kobert-analysis", "kobert-shards", "kobert-features"}
+    assert all(re.search("--array=0-[1-9]", script) for script in arrays.values())
 
 
 @pytest.mark.slow
-def test_a_ray_cluster_analyses_and_shards_the_same(tiny, parts, by_one_process, tmp_path):
+def test_a_ray_cluster_analyses_shards_and_encodes_the_same(tiny, parts, by_one_process, small_parts, tmp_path):
     import ray
     from ray.cluster_utils import Cluster
 

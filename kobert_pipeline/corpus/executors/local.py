@@ -8,7 +8,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field
 
-from kobert_pipeline.corpus.executor import Executor, Step
+from kobert_pipeline.corpus.executor import ErrorReporter, Executor, Step
 from kobert_pipeline.progress import report
 
 SMALL = 20_000_000
@@ -27,17 +27,17 @@ class Local(Executor):
         default = 1 if size < SMALL else os.cpu_count() or 1
         return self.model_copy(update={"workers": self.workers or num_workers or default})
 
-    def run_parts(self, step: Step, sizes: Sequence[int], out: Path, activity: str) -> None:
+    def run_parts(self, step: Step, sizes: Sequence[int], out: Path, activity: str, unit: str = "documents") -> None:
         """As every executor does; in this process where one is enough."""
         if (self.workers or 1) > 1 and len(sizes) > 1:
-            super().run_parts(step, sizes, out, activity)
+            super().run_parts(step, sizes, out, activity, unit)
             return
         for rank in range(len(sizes)):
-            report(activity, sum(sizes[:rank]), sum(sizes), "documents")
+            report(activity, sum(sizes[:rank]), sum(sizes), unit)
             step(None, rank, len(sizes))
-        report(activity, sum(sizes), sum(sizes), "documents")
+        report(activity, sum(sizes), sum(sizes), unit)
 
-    def build(self, steps: list[Step], tasks: int, logs: Path) -> Any:
+    def build(self, steps: list[ErrorReporter], tasks: int, logs: Path) -> Any:
         """A QuietExecutor."""
         from kobert_pipeline.corpus.local_executor import QuietExecutor
 

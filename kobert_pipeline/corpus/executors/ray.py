@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from kobert_pipeline.corpus.executor import Executor, Step
+from kobert_pipeline.corpus.executor import ErrorReporter, Executor
 from kobert_pipeline.errors import UserError
 
 
@@ -22,7 +22,7 @@ class Ray(Executor):
     memory_gb: float = Field(2, gt=0)
     """Memory that a task requests, in GB."""
 
-    def build(self, steps: list[Step], tasks: int, logs: Path) -> Any:
+    def build(self, steps: list[ErrorReporter], tasks: int, logs: Path) -> Any:
         """A RayPipelineExecutor on the cluster. Raises UserError where Ray is not installed or no cluster answers."""
         try:
             import ray

@@ -1,5 +1,5 @@
-"""The executor of Slurm: each phase is an array job; `kobert corpus` submits it, waits for its tasks, and submits the
-next one. Tested only with a fake `sbatch`, not on a cluster."""
+"""The executor of Slurm: each phase is an array job, named after its stage. `kobert` submits it, waits for its tasks,
+and submits the next one. Tested only with a fake `sbatch`, not on a cluster."""
 
 import shutil
 import subprocess
@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from kobert_pipeline.corpus.executor import Executor, Step
+from kobert_pipeline.corpus.executor import ErrorReporter, Executor
 from kobert_pipeline.errors import UserError
 
 POLL_SECONDS = 10
@@ -32,7 +32,7 @@ class Slurm(Executor):
     sbatch_args: dict[str, str] = {}
     """Further options of sbatch, for example {account: abc}."""
 
-    def build(self, steps: list[Step], tasks: int, logs: Path) -> Any:
+    def build(self, steps: list[ErrorReporter], tasks: int, logs: Path) -> Any:
         """A SlurmPipelineExecutor. Raises UserError where this machine has no sbatch."""
         from datatrove.executor import SlurmPipelineExecutor
 
@@ -48,7 +48,7 @@ class Slurm(Executor):
             partition=self.partition,
             workers=self.workers,
             mem_per_cpu_gb=self.memory_gb,
-            job_name="kobert-corpus",
+            job_name=f"kobert-{steps[0].stage}",
             # datatrove's default, "normal", is not on every cluster
             qos="",
             # the job calls datatrove's launch_pickled_pipeline, which is next to this Python
