@@ -89,6 +89,8 @@ class TokenizerOptions(Options):
     limit_alphabet: int | None = Field(None, gt=0)
     """Number of characters that get a token of their own, the commonest first; others are [UNK]. Default: all, up to a
     quarter of the vocabulary (half of a small one, up to 2,000)."""
+    limit_characters: int | None = Field(None, gt=0, exclude_if=lambda value: value is None)
+    """Learn from about so many characters, from the beginning of each part of the corpus; null: from all of it."""
     user_words: bool = False
     """Makes every word of `analysis.analyzer.user_dictionary` a token, in place of the tokens that training learned
     last (WordPiece, styles surface and form only)."""
@@ -141,7 +143,8 @@ def run(options: TokenizerOptions, analysis: Path, data_dir: Path, out: Path) ->
     """Train on the parts in `analysis`, save to `out` and report; returns counts. Raises UserError for a corpus that
     is too small for the vocabulary."""
     analyzer = read_json(analysis / ANALYZER_FILE)
-    lines = partial(corpus_lines, analysis)  # a function, since it is read twice: for the alphabet and in training
+    # a function, since it is read twice: for the alphabet and in training
+    lines = partial(corpus_lines, analysis, limit=options.limit_characters)
     base = load_base(data_dir / options.base, analyzer) if options.base else None
     alphabet, backend = train(options, lines)
     if base is not None and options.keep == "all":
@@ -190,19 +193,26 @@ def advice(supported: int, alphabet: int, limit_alphabet: int | None) -> str:
     )
 
 
-def corpus_lines(analysis: Path, activity: str = "reading") -> Iterator[str]:
+def corpus_lines(analysis: Path, activity: str = "reading", limit: int | None = None) -> Iterator[str]:
     """The input of the trainers: one document per line, its marked morphemes separated by spaces. `activity` says what
-    they are read for."""
-    document_count = count_documents(analysis_parts(analysis))
-    for document in track(documents(analysis), activity, document_count, "documents"):
+    they are read for; with a `limit` of characters they are those of each part's first documents."""
+    document_count = None if limit else count_documents(analysis_parts(analysis))
+    for document in track(documents(analysis, limit), activity, document_count, "documents"):
         yield " ".join(document.words())
     report_progress("computing the vocabulary")  # a trainer that has read everything does not say how far it is
 
 
-def documents(analysis: Path) -> Iterator[AnalyzedDocument]:
-    """The documents of all parts, in order."""
-    for part in analysis_parts(analysis):
-        yield from read_analysis(part)
+def documents(analysis: Path, limit: int | None) -> Iterator[AnalyzedDocument]:
+    """The documents of all parts, in order, or with a `limit` the first ones of each part, which have about so many
+    characters in all."""
+    parts = analysis_parts(analysis)
+    for part in parts:
+        characters = 0
+        for document in read_analysis(part):
+            if limit and characters * len(parts) >= limit:
+                break
+            characters += len(document.document.text)
+            yield document
 
 
 def save(backend: Tokenizer, analyzer: dict[str, Any], out: Path) -> None:

@@ -7,7 +7,7 @@ from front_end import PROPERTY, VOCAB_SIZE, loaded
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kobert_pipeline.analysis.analyzed import analysis_parts, read_analysis
+from kobert_pipeline.analysis.analyzed import analysis_parts, read_analysis, write_analysis
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import read_json
 from kobert_pipeline.morphemes.morpheme import MAX_MORPHEME_CHARACTERS, WORD_MARK
@@ -160,6 +160,28 @@ def test_the_saved_config_names_analyzer_and_version(front_end, kiwi):
 def test_the_corpus_is_a_document_a_line(front_end, rows):
     lines = list(corpus_lines(front_end.analysis))
     assert [line.split(" ") for line in lines] == [row.words() for row in rows]
+
+
+def test_a_limit_takes_the_first_documents_of_each_part(rows, tmp_path):
+    write_analysis(tmp_path / "part-00000.parquet", rows)
+    write_analysis(tmp_path / "part-00001.parquet", rows[::-1])
+    count = len(rows) // 3
+    limit = sum(len(row.document.text) for row in (*rows[:count], *rows[::-1][:count]))
+    lines = list(corpus_lines(tmp_path, limit=limit))
+    words = [" ".join(row.words()) for row in rows]
+    taken = next(index for index, line in enumerate(lines) if line == words[-1])
+    assert 0 < taken < len(rows)
+    assert lines == [*words[:taken], *words[::-1][: len(lines) - taken]]
+    longest = max(len(row.document.text) for row in rows)
+    read = sum(len(row.document.text) for row in (*rows[:taken], *rows[::-1][: len(lines) - taken]))
+    assert limit <= read < limit + 2 * longest
+    assert list(corpus_lines(tmp_path, limit=10**9)) == [*words, *words[::-1]]
+
+
+def test_the_vocabulary_is_learned_from_the_characters_of_the_limit(front_end, tmp_path):
+    train(front_end, tmp_path / "limited", size=500, limit_characters=5_000)
+    with pytest.raises(UserError, match="this corpus supports"):
+        train(front_end, tmp_path / "less", limit_characters=5_000)
 
 
 # the alphabet
