@@ -230,10 +230,52 @@ def test_every_kobert_command_of_the_scaling_guide_is_one(workdir, kobert, monke
     assert {after_the_launcher(words)[0] for words in launched} == {"pretrain", "finetune"}
 
 
-def test_the_slurm_script_is_a_script(tmp_path: Path) -> None:
-    script = tmp_path / "pretrain.sh"
-    script.write_text(blocks("bash", SCALING)[0], encoding="utf-8")
-    subprocess.run(["bash", "-n", str(script)], check=True)
+@pytest.mark.parametrize("script", blocks("bash", SCALING), ids=lambda script: script.splitlines()[2][:30])
+def test_the_slurm_scripts_are_scripts(script: str, tmp_path: Path) -> None:
+    (tmp_path / "job.sh").write_text(script, encoding="utf-8")
+    subprocess.run(["bash", "-n", str(tmp_path / "job.sh")], check=True)
+
+
+def run_with_stand_ins(script: str, programs: dict[str, str], folder: Path) -> tuple[int, list[str]]:
+    """The exit code of a script in `folder` where Slurm's commands are `programs`, lines of bash, and how they were
+    called."""
+    commands = folder / "commands"
+    commands.mkdir(exist_ok=True)
+    for name, lines in programs.items():
+        log = f'echo "{name} $*" >> "{folder}/called"'
+        (commands / name).write_text(f"#!/bin/bash\n{log}\n{lines}\n", encoding="utf-8")
+        (commands / name).chmod(0o755)
+    (folder / "called").write_text("", encoding="utf-8")
+    env = os.environ | {"PATH": f"{commands}:{os.environ['PATH']}", "SLURM_JOB_ID": "7", "SLURM_NNODES": "2"}
+    result = subprocess.run(["bash", "-c", script], cwd=folder, env=env, check=False, capture_output=True)
+    return result.returncode, (folder / "called").read_text(encoding="utf-8").splitlines()
+
+
+def test_each_job_of_the_guide_waits_for_the_one_before_it(tmp_path: Path) -> None:
+    count = 'wc -l < "$(dirname "$0")/../called"'
+    code, called = run_with_stand_ins(block("bash", "prepare=$(sbatch", SCALING), {"sbatch": count}, tmp_path)
+    assert code == 0
+    assert called == [
+        "sbatch --parsable prepare.sh",
+        "sbatch --parsable --dependency=afterok:1 pretrain.sh",
+        "sbatch --parsable --dependency=afterok:2 finetune.sh",
+        "sbatch --dependency=afterok:3 publish.sh",
+    ]
+
+
+def test_the_training_job_of_the_guide_queues_itself_until_it_is_finished(tmp_path: Path, monkeypatch) -> None:
+    programs = {"srun": "exit 1", "scontrol": '[ "$1" = requeue ] || echo node1'}
+    script = blocks("bash", SCALING)[0]
+    code, called = run_with_stand_ins(script, programs, tmp_path)
+    assert code == 1
+    assert "--rdzv_endpoint=node1:29500" in called[1]
+    assert called[2] == "scontrol requeue 7"
+    monkeypatch.setenv("SLURM_RESTART_COUNT", "10")
+    assert len(run_with_stand_ins(script, programs, tmp_path)[1]) == 2
+    finish = "mkdir -p runs/mine/pretrain; touch runs/mine/pretrain/manifest.json"
+    code, called = run_with_stand_ins(script, programs | {"srun": finish}, tmp_path)
+    assert code == 0
+    assert len(called) == 2
 
 
 @pytest.mark.slow
