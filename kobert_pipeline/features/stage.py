@@ -63,17 +63,7 @@ def run(
 ) -> dict[str, Any]:
     """Write `train/`, `dev/` and `test/` to `out`; return the counts. `corpus` is the folder of the documents, for
     options that need it. Many examples are encoded in `num_workers` processes or where another `executor` runs them."""
-    report("reading")
-    # with the labels of the training files filled in, which task.json then passes on to fine-tuning
-    options, splits, read = prepare(options, data_dir)
-    counts: dict[str, Any] = dict(read)
-    of_files = {name: len(examples) for name, examples in splits.items()}
-    if corpus:
-        splits = add_from_corpus(options, splits, corpus)
-        synthetic = {name: len(examples) - of_files[name] for name, examples in splits.items()}
-        counts |= {"train_examples_synthetic": synthetic["train"], "synthetic_made": sum(synthetic.values())}
-        if synthetic["dev"]:
-            counts["dev_examples_synthetic"] = synthetic["dev"]
+    options, splits, counts = read_examples(options, data_dir, corpus)
     published = own_tokenizer(tokenizer, options.plain_share)
     parts = list[Part]()
     for name, examples in splits.items():
@@ -99,11 +89,34 @@ def run(
     except UserError:  # the texts do not fit the tokenizer; with another one no part is the same
         remove_tree(out, WRITES)
         raise
-    settings: dict[str, Any] = {"plain_share": options.plain_share} if options.plain_share else {}
-    settings |= {"vocab_size": len(encode.tokenizers[tokenizer])} if options.task.added_tokens else {}
-    write_json(out / "task.json", {"task": options.task.dump(), "max_length": options.max_length, **settings})
+    write_settings(options, encode.tokenizers[published], out)
     remove_tree(out, WORK_FILES)
     return counts
+
+
+def write_settings(options: FeaturesOptions, tokenizer: Any, out: Path) -> None:
+    """Write task.json, what fine-tuning has to know. Both tokenizers of a `plain_share` have one vocabulary."""
+    settings: dict[str, Any] = {"plain_share": options.plain_share} if options.plain_share else {}
+    settings |= {"vocab_size": len(tokenizer)} if options.task.added_tokens else {}
+    write_json(out / "task.json", {"task": options.task.dump(), "max_length": options.max_length, **settings})
+
+
+def read_examples(
+    options: FeaturesOptions, data_dir: Path, corpus: Path | None
+) -> tuple[FeaturesOptions, dict[str, list[Example]], dict[str, Any]]:
+    """The options with the labels of the training files, which task.json passes on to fine-tuning, the examples of each
+    split, those of the corpus included, and counts."""
+    report("reading")
+    options, splits, read = prepare(options, data_dir)
+    counts: dict[str, Any] = dict(read)
+    of_files = {name: len(examples) for name, examples in splits.items()}
+    if corpus:
+        splits = add_from_corpus(options, splits, corpus)
+        synthetic = {name: len(examples) - of_files[name] for name, examples in splits.items()}
+        counts |= {"train_examples_synthetic": synthetic["train"], "synthetic_made": sum(synthetic.values())}
+        if synthetic["dev"]:
+            counts["dev_examples_synthetic"] = synthetic["dev"]
+    return options, splits, counts
 
 
 def counts_of(options: FeaturesOptions, features: Features, tokenizer: Any, split: str) -> dict[str, Any]:
