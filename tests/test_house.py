@@ -37,13 +37,13 @@ ROOMS = {
     "runs":       f"{GROUND} features.metrics",
     "evaluation": f"{GROUND} tables tokenizer features training finetune",
     "inference":  f"{GROUND} config.recipe_file morphemes tables tokenizer features training checkpoint "
-                  "finetune runs.manifest evaluation",
+                  "finetune runs.manifest evaluation questions.bm25",
     "visualize":  f"{GROUND} morphemes tokenizer training checkpoint finetune inference "
                   "questions.exact_match features.rows",
     "serve":      f"{GROUND} checkpoint features inference visualize",
     "pipeline":   f"{GROUND} config download.sources tables corpus analysis tokenizer shards features training "
                   "checkpoint pretrain finetune publish runs inference evaluation",
-    "cli":        f"{GROUND} config download tables features.metrics pretrain publish runs inference "
+    "cli":        f"{GROUND} config download tables questions.bm25 features.metrics pretrain publish runs inference "
                   "evaluation visualize serve pipeline",
     "__main__":   "cli",
     "__init__":   "config.recipe_file distributed files progress pipeline runs inference",

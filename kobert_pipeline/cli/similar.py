@@ -17,10 +17,9 @@ from kobert_pipeline.cli.input_lines import file_batches, refuse_missing, refuse
 from kobert_pipeline.errors import UserError
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from kobert_pipeline.inference.embed import Embedder
-    from kobert_pipeline.inference.similar import Scores, Searchable
+    from kobert_pipeline.inference.rerank import Reranker
+    from kobert_pipeline.inference.similar import Ranking, Scores, Searchable
     from kobert_pipeline.inference.text_index import TextIndex
 
 CHARACTERS_SHOWN = 200
@@ -41,6 +40,12 @@ INDEX = "What kobert index wrote, in place of --in; nothing is embedded or analy
 Index = Annotated[Path | None, typer.Option(metavar="DIR", help=INDEX)]
 HYBRID = "The pooling whose cosines hybrid adds to BM25; default: that of training, or mean."
 HybridPooling = Annotated[str | None, typer.Option(metavar="POOLING", help=HYBRID)]
+RERANK = "Order the first texts anew, by a published checkpoint that labels or scores pairs of texts."
+Rerank = Annotated[str | None, typer.Option(metavar="CHECKPOINT", help=RERANK)]
+# the scores of --gold look at the first ten
+RerankTop = Annotated[int, typer.Option(min=10, help="Texts of a query that --rerank orders anew.")]
+RERANKED = "{}, reranked"
+"""The name of a method whose first texts were ordered anew."""
 
 
 def similar(
@@ -57,6 +62,8 @@ def similar(
     hybrid_pooling: HybridPooling = None,
     vectors: Vectors = None,
     index: Index = None,
+    rerank: Rerank = None,
+    rerank_top: RerankTop = 50,
     tokenizer: TokenizerName = None,
     as_json: AsJson = False,
 ) -> None:
@@ -73,16 +80,38 @@ def similar(
     search.refuse_unknown(by or [], hybrid_pooling)
     embedder_of, asked = search.embedders(checkpoint, tokenizer, numbers, weights), queries or []
     rank = partial(_scores, by=by or [], embedder_of=embedder_of, hybrid=hybrid_pooling, bm25_weight=bm25_weight)
+    stored = partial(search.top_of_stored, vectors, embedder_of=embedder_of, by=by) if vectors else None
+    reranker = _reranker(rerank, rerank_top) if rerank else None
     if gold:
-        texts, asked, right = search.contexts(gold)
-        _print_evaluation(rank(search.Texts(texts)), asked, right, len(texts), as_json)
+        _evaluate(gold, rank, reranker, as_json)
         return
     searched = TextIndex(index) if index else Candidates(candidates or [], column)
-    if vectors and isinstance(searched, Candidates):
-        ranked = search.top_of_stored(vectors, searched.lines, searched.numbers, embedder_of, by, asked, top_k)
+    _print_ranking(_ranking(searched, asked, rank, stored, reranker, top_k), asked, searched, as_json)
+
+
+def _ranking(
+    searched: "Candidates | TextIndex",
+    queries: list[str],
+    rank: Callable[["Searchable"], "dict[str, Scores]"],
+    stored: Callable[..., "Ranking"] | None,
+    reranker: "Reranker | None",
+    top_k: int,
+) -> "Ranking":
+    """The `top_k` texts of each query, by the scores of `rank`, or by the vectors that are `stored` for the lines."""
+    from kobert_pipeline.inference.similar import top
+
+    count = max(top_k, reranker.count) if reranker else top_k
+    if stored and isinstance(searched, Candidates):
+        ranked = stored(texts=searched.lines, numbers=searched.numbers, queries=queries, count=count)
     else:
-        ranked = {method: search.top(scores, asked, top_k) for method, scores in rank(searched).items()}
-    _print_ranking(ranked, asked, searched, as_json)
+        ranked = {method: top(scores, queries, count) for method, scores in rank(searched).items()}
+    if not reranker:
+        return ranked
+    reranked = {
+        RERANKED.format(method): reranker.rerank(queries, found, lambda index: searched.row(index)["text"])
+        for method, (found, _) in ranked.items()
+    }
+    return {method: (found[:, :top_k], values[:, :top_k]) for method, (found, values) in reranked.items()}
 
 
 def _scores(
@@ -97,6 +126,14 @@ def _scores(
 
     trained = embedder_of(None).pooling if not by or "hybrid" in by else ""
     return rankers(searched, list(dict.fromkeys(by or [trained])), embedder_of, hybrid or trained, bm25_weight)
+
+
+def _reranker(checkpoint: str, count: int) -> "Reranker":
+    from kobert_pipeline.inference.checkpoint import Checkpoint
+    from kobert_pipeline.inference.loading import AUTO
+    from kobert_pipeline.inference.rerank import Reranker
+
+    return Reranker(Checkpoint.load(checkpoint, backend=AUTO), count)
 
 
 def _refuse_conflicts(
@@ -119,23 +156,31 @@ def _refuse_conflicts(
     refuse_tables(candidates or [], column)
 
 
-def _print_evaluation(
-    scores_by_method: dict[str, "Scores"], queries: list[str], right: list[int], texts: int, as_json: bool
+def _evaluate(
+    gold: Path,
+    rank: Callable[["Searchable"], "dict[str, Scores]"],
+    reranker: "Reranker | None",
+    as_json: bool,
 ) -> None:
+    """Print how well questions find their contexts, and with a reranker also how well once it has ordered the first
+    ones."""
     import numpy as np
 
-    from kobert_pipeline.inference.similar import retrieval_scores
+    from kobert_pipeline.inference.similar import Texts, contexts, retrieval_scores
 
-    gold = np.array(right)
+    texts, queries, right = contexts(gold)
+    methods = rank(Texts(texts))
+    if reranker:
+        methods |= {RERANKED.format(method): reranker.reranked(scores, texts) for method, scores in methods.items()}
     rows = {
-        method: {name: round(value, 2) for name, value in retrieval_scores(scores, queries, gold).items()}
-        for method, scores in scores_by_method.items()
+        method: {name: round(value, 2) for name, value in retrieval_scores(scores, queries, np.array(right)).items()}
+        for method, scores in methods.items()
     }
     if as_json:
-        print_json({"queries": len(queries), "texts": texts, "methods": rows})
+        print_json({"queries": len(queries), "texts": len(texts), "methods": rows})
         return
     names = list(next(iter(rows.values())))
-    print(f"{len(queries):,} queries, {texts:,} texts; in percent:")
+    print(f"{len(queries):,} queries, {len(texts):,} texts; in percent:")
     print_table(["method", *names], [[method, *(f"{row[name]:.2f}" for name in names)] for method, row in rows.items()])
 
 
@@ -175,7 +220,7 @@ class Candidates:
 
 
 def _print_ranking(
-    ranked: dict[str, tuple["np.ndarray", "np.ndarray"]],
+    ranked: "Ranking",
     queries: list[str],
     searched: "Candidates | TextIndex",
     as_json: bool,
@@ -206,7 +251,7 @@ def snippets(query: str, texts: list[str]) -> list[str]:
     lines = [" ".join(text.split()) for text in texts]
     if max(map(len, lines), default=0) <= CHARACTERS_SHOWN:
         return lines
-    from kobert_pipeline.inference.bm25 import content_morphemes, passage_of
+    from kobert_pipeline.questions.bm25 import content_morphemes, passage_of
 
     terms = set(content_morphemes([query])[0])
     return [passage_of(line, terms, CHARACTERS_SHOWN) for line in lines]

@@ -36,8 +36,8 @@ class FeaturesOptions(Options):
     """Also train on questions that are made from the corpus by rules, for tasks that answer questions; where there are
     no training files, dev is taken from them, too. null: on the training files' questions alone."""
     pairs: CorpusPairs | None = Field(None, exclude_if=lambda value: value is None)
-    """Also train on pairs of texts from the corpus, for the task contrastive; where there are no training files, dev is
-    taken from the corpus, too. null: on the training files alone."""
+    """Also train on pairs of texts from the corpus, for the tasks contrastive and rerank; where there are no training
+    files, dev is taken from the corpus, too. null: on the training files alone."""
     license: str | dict[str, str] | None = Field(None, exclude=True)
     """Licence of the files, for the model cards: one for all, or one for each file. Does not affect the features."""
 

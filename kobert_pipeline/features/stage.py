@@ -151,7 +151,8 @@ def add_from_corpus(
         if not dev:
             generated, dev = split_off_dev(options, generated)
     if options.pairs:
-        generated, dev_pairs = make_pairs(options.pairs, corpus, evaluation_texts, options.dev_share, options.dev_seed)
+        pairs = make_pairs(options.pairs, corpus, evaluation_texts, options.dev_share, options.dev_seed)
+        generated, dev_pairs = map(options.task.of_pairs, pairs)
         dev = dev or dev_pairs
     train = [*generated, *splits["train"]]
     if not train or not dev:

@@ -208,6 +208,10 @@ class Task(Plugin):
         """The task that makes the features of the training set, without what only predictions need."""
         return self
 
+    def of_pairs(self, pairs: list[Example]) -> list[Example]:
+        """The examples of texts that belong together, each with its `negatives`, as the corpus gives them."""
+        return pairs
+
     def refuse_in_training(self, examples: list[Example]) -> None:
         """Raise UserError for examples that are good for dev and test alone."""
 

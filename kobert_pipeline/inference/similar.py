@@ -12,13 +12,13 @@ import numpy as np
 from kobert_pipeline.errors import UserError, did_you_mean
 from kobert_pipeline.features.metrics import ranking_scores
 from kobert_pipeline.features.span_examples import squad_examples
-from kobert_pipeline.inference.bm25 import Bm25
 from kobert_pipeline.inference.embed import LAST, Embedder
 from kobert_pipeline.inference.encoders import POOLINGS
 from kobert_pipeline.inference.loading import load
 from kobert_pipeline.inference.nearest import nearest, normalized, open_vectors
 from kobert_pipeline.morphemes.normalization import remove_invisible
 from kobert_pipeline.progress import current_display
+from kobert_pipeline.questions.bm25 import Bm25
 from kobert_pipeline.tables.squad import questions
 
 METHODS = (*POOLINGS, "bm25", "hybrid")
@@ -31,6 +31,8 @@ QUERIES_AT_ONCE = 256
 
 Scores = Callable[[Sequence[str]], np.ndarray]
 """Queries -> the score of every text for every query, (Q, N); larger is more similar."""
+Ranking = dict[str, tuple[np.ndarray, np.ndarray]]
+"""{method: the indices and the scores of the best texts of each query, (Q, C) each, best first}"""
 
 
 class TextEmbedder(Protocol):
@@ -176,7 +178,7 @@ def top_of_stored(
     by: list[str] | None,
     queries: Sequence[str],
     count: int,
-) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+) -> Ranking:
     """{pooling: as `top` of the texts with these `numbers`}, by the cosines of the vectors of all `texts` that are in a
     file already. `by` may name the pooling. Raises UserError where the file does not have a vector for each text, its
     vectors have another width than the embedder's, or they belong to other texts."""

@@ -12,11 +12,11 @@ import numpy as np
 
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import read_json, write_json
-from kobert_pipeline.inference.bm25 import Bm25
 from kobert_pipeline.inference.embed import CHUNK_TEXTS, Embedder
 from kobert_pipeline.inference.nearest import normalized
 from kobert_pipeline.inference.similar import Scores, TextEmbedder
 from kobert_pipeline.progress import current_display, report
+from kobert_pipeline.questions.bm25 import Bm25
 
 VERSION = 1
 SAME = 0.98

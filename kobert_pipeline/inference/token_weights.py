@@ -15,9 +15,7 @@ from pydantic import BaseModel, NonNegativeInt, PositiveInt, ValidationError
 
 from kobert_pipeline.errors import UserError, refuse_existing
 from kobert_pipeline.files import digest, read_json_with_digest, write_json_with_digest
-
-K1, B = 1.2, 0.75
-"""BM25's usual constants: how fast repetitions of a token count less, and how much the length of a text matters."""
+from kobert_pipeline.questions.bm25 import K1, B
 
 
 class TokenWeights(BaseModel, frozen=True):

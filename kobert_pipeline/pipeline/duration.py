@@ -326,7 +326,8 @@ def sizes_of(options: FeaturesOptions, data_dir: Path) -> dict[str, SplitSize]:
     for split, names in files.items():
         paths = data_files(data_dir, [name for name in names if name])
         sizes[split] = split_size(options, [example for path in paths for example in options.task.read(path)])
-    synthetic = options.synthesize.questions if options.synthesize else options.pairs.number if options.pairs else 0
+    made, pairs = options.synthesize, options.pairs
+    synthetic = made.questions if made else pairs.number * (1 + pairs.negatives) if pairs else 0
     windows, tokens, characters = sizes["train"]
     train = SplitSize(windows + synthetic, tokens + synthetic * options.max_length, characters)
     if not options.dev:

@@ -23,6 +23,7 @@ from kobert_pipeline.features.span import SpanTask
 from kobert_pipeline.features.tagging import TaggingTask
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.features.tasks.contrastive import Contrastive
+from kobert_pipeline.features.tasks.rerank import Rerank
 from kobert_pipeline.finetune.class_weights import learns_one_label
 from kobert_pipeline.finetune.distill import Distillation, labels_single_texts
 from kobert_pipeline.pretrain.architecture import Architecture
@@ -182,12 +183,18 @@ class Recipe(Options):
         return self
 
     def _check_made_examples(self, name: str, prepared: FeaturesOptions) -> None:
-        for option, what, kind in (("synthesize", "questions", SpanTask), ("pairs", "pairs of texts", Contrastive)):
+        kinds = (("synthesize", "questions", SpanTask), ("pairs", "pairs of texts", (Contrastive, Rerank)))
+        for option, what, kind in kinds:
             where = f"features.{name}.{option}"
             if getattr(prepared, option) and not isinstance(prepared.task, kind):
                 raise ValueError(f"{where} makes {what}, but its task is {prepared.task.name}; leave it out")
             if getattr(prepared, option) and self.corpus is None:
                 raise ValueError(f"{where} makes {what} from the corpus, but the recipe has none; name its sources")
+        if prepared.pairs and not prepared.pairs.negatives and isinstance(prepared.task, Rerank):
+            raise ValueError(
+                f"features.{name}.pairs makes texts that belong together, and a reranker also learns from others; set "
+                "kind: questions, and negatives to how many for each"
+            )
 
     def _check_finetuning(self, name: str, tuned: finetune_stage.FinetuneOptions) -> None:
         if len(set(tuned.seeds)) < len(tuned.seeds):

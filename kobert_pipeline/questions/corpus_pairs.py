@@ -4,10 +4,12 @@ questions that are made from paragraphs by rules, or a text with itself, whose t
 
 import heapq
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from pydantic import Field
+import numpy as np
+from pydantic import Field, model_validator
 
 from kobert_pipeline.config.options import Options
 from kobert_pipeline.corpus.decontaminate import EvaluationTexts, remove_whitespace
@@ -15,9 +17,12 @@ from kobert_pipeline.corpus.document import Document, documents_from, in_split
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import digest
 from kobert_pipeline.progress import report, track
+from kobert_pipeline.questions.bm25 import Bm25
 from kobert_pipeline.questions.generate import LEAD_CHARACTERS, examples_of, nouns_of_names, paragraphs_of
 from kobert_pipeline.questions.generate import SHORTEST as SHORTEST_CONTEXT
 
+NEGATIVES_AMONG = 100
+"""How many of the paragraphs that BM25 ranks first for a question may become its negatives."""
 SHORTEST = 30
 """Characters of a paragraph; shorter ones are headings and the like, and left out."""
 
@@ -42,10 +47,19 @@ class CorpusPairs(Options):
     number: int = Field(100_000, gt=0)
     """Number of pairs, or of paragraphs to ask about, drawn at random before those are left out that overlap dev or
     test or that no question is made of; all there are if there are fewer."""
+    negatives: int = Field(0, ge=0, le=50, exclude_if=lambda value: not value)
+    """With `questions`: so many paragraphs that BM25 ranks first for a question and that do not have its answer, as
+    texts that do not belong to it (hard negatives). The task rerank needs some."""
     sources: tuple[str, ...] = ()
     """Names of the corpus files whose paragraphs are taken, such as [kowiki*]; none: all of the corpus."""
     rules: Literal[6] = 6
     """Version of the rules for questions, as in `synthesize`."""
+
+    @model_validator(mode="after")
+    def _asks_where_it_searches(self) -> "CorpusPairs":
+        if self.negatives and self.kind != "questions":
+            raise ValueError("negatives are searched for questions; set kind to questions, or leave negatives out")
+        return self
 
 
 def make_pairs(
@@ -77,13 +91,13 @@ def make_pairs(
         contexts = [(source.identity, source.text, source.lead) for source in clean if source.pair is None]
         nouns = nouns_of_names(contexts) if contexts else {}
         examples = (example_of(source, nouns) for source in track(clean, f"pairing {split}", len(clean), "pairs"))
-        splits[split] = [example for example in examples if example]
+        splits[split] = with_negatives(list(filter(None, examples)), [source.text for source in clean], options)
     if not splits["train"]:
         where = f" of {', '.join(options.sources)}" if options.sources else ""
         raise UserError(
             f"features: the corpus{where} has no pair of the kind {options.kind}; it needs paragraphs of at least "
             f"{SHORTEST} characters (questions: {SHORTEST_CONTEXT}), for neighbours and questions in documents whose "
-            "order means something"
+            f"order means something{', and more paragraphs than negatives' * bool(options.negatives)}"
         )
     return splits["train"], splits["dev"]
 
@@ -105,8 +119,36 @@ def example_of(source: PairSource, nouns: Mapping[str, str]) -> dict[str, Any] |
     """The example of the task contrastive; None for a paragraph that no question can be made of. Questions are made
     only of the paragraphs that were drawn, because analysis takes a while."""
     identity, text, pair, lead = source
+    answer = {}
     if pair is None:
         if not (questions := examples_of(identity, text, 1, lead, nouns)):
             return None
-        text, pair = questions[0]["question"], questions[0]["context"]
-    return {"id": identity, "group": remove_whitespace(text), "text": text, "text_pair": pair, "negatives": []}
+        [question] = questions
+        text, pair, answer = question["question"], question["context"], {"answer": question["answers"][0][0]}
+    group = remove_whitespace(text)
+    return {"id": identity, "group": group, "text": text, "text_pair": pair, "negatives": [], **answer}
+
+
+def with_negatives(examples: list[dict[str, Any]], paragraphs: list[str], options: CorpusPairs) -> list[dict[str, Any]]:
+    """The examples without their `answer`, each with `negatives` from the paragraphs: the ones that BM25 ranks first
+    for the question among those that do not have the answer. Questions with fewer such paragraphs are left out."""
+    answers = [remove_whitespace(example.pop("answer", "")) for example in examples]
+    if not options.negatives or not examples:
+        return examples
+    texts = list(dict.fromkeys(paragraphs))
+    report("indexing paragraphs")
+    bm25, compact = Bm25(texts), [remove_whitespace(text) for text in texts]
+    pairs = list(zip(examples, answers, strict=True))
+    for example, answer in track(pairs, "searching negatives", len(pairs), "questions"):
+        (scores,) = bm25.scores([example["text"]])
+        best = (texts[index] for index in first(scores, NEGATIVES_AMONG) if answer not in compact[index])
+        example["negatives"] = list(islice(best, options.negatives))
+    return [example for example in examples if len(example["negatives"]) == options.negatives]
+
+
+def first(scores: np.ndarray, count: int) -> list[int]:
+    """The indices of the `count` largest of the scores, largest first; of equal ones the first comes first."""
+    # a partition alone may order equal scores differently on another machine
+    least = np.partition(scores, -count)[-count] if count < len(scores) else -np.inf
+    best = np.flatnonzero(scores >= least)
+    return best[np.argsort(-scores[best], kind="stable")][:count].tolist()

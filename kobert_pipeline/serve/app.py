@@ -152,6 +152,33 @@ async def similar(body: schema.SimilarBody, request: Request) -> Response:
     return rows(model, ranked)
 
 
+@models.post("/rerank", response_model=list[schema.Reranked] | schema.Reranking)
+async def rerank(body: schema.RerankBody, request: Request) -> Response:
+    """Order texts by their relevance to a query, most relevant first; the answer has the form of the request."""
+    model = service_of(request).model(body.model, "/v1/rerank")
+    if (body.texts is None) == (body.documents is None):
+        raise HTTPException(422, "either texts, as in TEI's form, or documents, as in Jina's, were expected")
+    texts = body.texts or [item if isinstance(item, str) else item.text for item in body.documents or ()]
+    examples = [model.example(body.query, text) for text in texts]
+    pairs = [body.query + text for text in texts]
+    scored = await computed(request, model.relevance, examples, pairs, model.max_length)
+    order = sorted(range(len(texts)), key=lambda index: -scored[index].log_odds)
+    if body.texts:
+        return JSONResponse(
+            [
+                {"index": index, "score": scored[index].log_odds if body.raw_scores else scored[index].probability}
+                | ({"text": texts[index]} if body.return_text else {})
+                for index in order
+            ]
+        )
+    results = [
+        {"index": index, "relevance_score": scored[index].probability}
+        | ({"document": {"text": texts[index]}} if body.return_documents else {})
+        for index in order[: body.top_n]
+    ]
+    return JSONResponse({"model": model.name, "results": results, "usage": usage(scored)})
+
+
 @models.post("/tokenize", response_model=schema.Results[schema.Tokens])
 async def tokenize(body: schema.TextsBody, request: Request) -> Response:
     """The tokens of texts, with their ids and their places in the text."""
@@ -232,9 +259,13 @@ def embeddings_response(name: str, vectors: list[tuple[Any, int]], encoding_form
         return short_floats(vector)
 
     data = [{"object": "embedding", "index": n, "embedding": encoded(vector)} for n, (vector, _) in enumerate(vectors)]
-    tokens = sum(count for _, count in vectors)
-    usage = {"prompt_tokens": tokens, "total_tokens": tokens}
-    return JSONResponse({"object": "list", "model": name, "data": data, "usage": usage})
+    return JSONResponse({"object": "list", "model": name, "data": data, "usage": usage(vectors)})
+
+
+def usage(results: list[Any]) -> dict[str, int]:
+    """OpenAI's count of tokens, from results that each end with theirs."""
+    tokens = sum(result[-1] for result in results)
+    return {"prompt_tokens": tokens, "total_tokens": tokens}
 
 
 async def refused(request: Request, error: Any) -> Response:

@@ -10,9 +10,11 @@ import numpy as np
 
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.task import Example, Task
+from kobert_pipeline.features.tasks.multilabel import sigmoid
 from kobert_pipeline.inference.checkpoint import Checkpoint
 from kobert_pipeline.inference.embed import Embedder
 from kobert_pipeline.inference.loading import BY_NGRAMS, FILES, TORCH, choose_backend, load_errors
+from kobert_pipeline.inference.rerank import Reranker
 from kobert_pipeline.inference.similar import EmbeddedTexts, Texts, rankers, top
 from kobert_pipeline.inference.tokens import token_rows
 from kobert_pipeline.inference.windows import splits
@@ -27,6 +29,14 @@ class Ranking(NamedTuple):
     texts: list[str]
     by: str | None
     top_k: int
+
+
+class Relevance(NamedTuple):
+    """How relevant a text is to a query, and the tokens of both."""
+
+    log_odds: float
+    probability: float
+    tokens: int
 
 
 class ServedModel:
@@ -50,6 +60,7 @@ class ServedModel:
         self.checkpoint = Checkpoint.load(checkpoint, tokenizer, self.backend)
         self.model, self.tokenizer = self.checkpoint.model, self.checkpoint.tokenizer
         self.task = self._task()
+        self.reranker = self._reranker()
         folder = self.checkpoint.folder
         # error messages quote it, and must not tell a client in which folder the checkpoint is
         self.model.name_or_path = name
@@ -80,6 +91,12 @@ class ServedModel:
                 raise
             return None  # a bare encoder, whose vectors are still of use
 
+    def _reranker(self) -> Reranker | None:
+        try:
+            return Reranker(self.checkpoint) if self.task else None
+        except UserError:
+            return None
+
     def _endpoints(self, folder: Path) -> tuple[list[str], list[str]]:
         """The paths that the model answers, and the paths that it would answer only with torch."""
         of_head, of_states = self._of_task(), ["/v1/embeddings", "/v1/similar"]
@@ -101,7 +118,7 @@ class ServedModel:
 
     def _of_task(self) -> list[str]:
         path = self.task.endpoint if self.task else "/v1/fill-mask" if self.checkpoint.fills_masks else None
-        return [path] if path else []
+        return [*([path] if path else []), *(["/v1/rerank"] if self.reranker else [])]
 
     @property
     def paired(self) -> bool:
@@ -144,6 +161,12 @@ class ServedModel:
     def attend(self, inputs: list[tuple[list[str], int, int | None]]) -> list[dict[str, Any]]:
         """What the morphemes of each (texts, layer, head) read from."""
         return [attention_row(self.name, self.model, self.tokenizer, *arguments) for arguments in inputs]
+
+    def relevance(self, examples: list[Example]) -> list[Relevance]:
+        """How relevant the text of each example is to its query; for models with the path `/v1/rerank`."""
+        assert self.reranker
+        scores, tokens = self.reranker.score(examples)
+        return list(map(Relevance, scores.tolist(), sigmoid(scores).tolist(), tokens))
 
     def rank(self, rankings: list[Ranking]) -> list[list[dict[str, Any]]]:
         """The most similar texts of each ranking, best first."""

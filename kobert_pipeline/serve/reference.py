@@ -32,7 +32,9 @@ def _operation(method: str, path: str, operation: dict[str, Any], schemas: dict[
     asked = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema")
     answer = operation["responses"].get("200", {}).get("content", {}).get("application/json", {}).get("schema")
     for heading, schema in (("request", asked), ("answer", answer)):
-        if fields := _resolved(schema or {}, schemas).get("properties"):
+        resolved = _resolved(schema or {}, schemas)
+        # an answer of several forms is one row, without a name
+        if fields := resolved.get("properties") or ({"": resolved} if "anyOf" in resolved else {}):
             rows = "".join(_row(name, field, schemas) for name, field in fields.items())
             yield f"<table><tr><th>{heading}</th><th>type</th><th></th></tr>{rows}</table>"
 

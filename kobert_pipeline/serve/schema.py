@@ -156,6 +156,36 @@ class SimilarBody(Body):
     """Texts in the answer."""
 
 
+class Document(BaseModel):
+    """A text as an object."""
+
+    text: Text
+
+
+Documents = Annotated[list[Text | Document], NotEmpty, expected('a list of texts, or of objects {"text": ...},')]
+
+
+class RerankBody(Body):
+    """A query, and the texts to order by it: TEI's request with `texts`, Jina's and Cohere's with `documents`."""
+
+    query: Text
+    texts: Annotated[list[Text], NotEmpty] | None = None
+    raw_scores: bool = False
+    """Log-odds, or what a model with one output gives, in place of the numbers from 0 to 1 that the sigmoid makes of
+    them."""
+    return_text: bool = False
+    """Whether the answer repeats the `texts`."""
+    truncate: bool = True
+    """Ignored: of a pair that is too long the end of the longer text is always left out."""
+    truncation_direction: Literal["right", "Right"] = "right"
+    """Ignored; TEI's clients may send it."""
+    documents: Documents | None = None
+    top_n: int | None = Field(None, ge=1)
+    """The number of `documents` in the answer; default: all."""
+    return_documents: bool = True
+    """Whether the answer repeats the `documents`."""
+
+
 class Label(BaseModel):
     """A label, or any number of them for models of several, with the probabilities of all labels; of a regression the
     score alone. Without texts for token ids."""
@@ -222,6 +252,22 @@ class Ranked(BaseModel):
     text: str
 
 
+class Reranked(BaseModel):
+    """TEI's row: the number of a text in the request, its relevance, and the text if asked for."""
+
+    index: int
+    score: float
+    text: str | None = None
+
+
+class Relevance(BaseModel):
+    """Jina's row: the number of a document in the request, its relevance, and the document if asked for."""
+
+    index: int
+    relevance_score: float
+    document: Document | None = None
+
+
 class Embedding(BaseModel):
     """A vector; in base64 its float32 numbers, little-endian."""
 
@@ -248,6 +294,14 @@ class Results(BaseModel, Generic[Row]):
 class Embeddings(Results[Embedding]):
     """The vectors in the form of OpenAI's answer."""
 
+    usage: Usage
+
+
+class Reranking(BaseModel):
+    """Jina's answer, the most relevant document first."""
+
+    model: str
+    results: list[Relevance]
     usage: Usage
 
 

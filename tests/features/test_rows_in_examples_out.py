@@ -28,6 +28,7 @@ TASKS: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
     ),
     "acceptability": ("acceptability", {"sentence": "글", "label": 1}, {"label": 7}),
     "pair": ("pair", {"sentence1": "글", "sentence2": "말", "label": 1}, {"label": 7}),
+    "rerank": ("rerank", {"query": "글", "passage": "말", "label": 1}, {"label": 7}),
     "nli": ("nli", {"premise": "글", "hypothesis": "말", "gold_label": "neutral"}, {"gold_label": "-"}),
     "sts": ("sts", {"sentence1": "글", "sentence2": "말", "score": 3.5}, {"score": 9.0}),
     "regression": ("regression", {"text": "글", "score": 3.5}, {"text": ""}),

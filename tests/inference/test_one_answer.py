@@ -88,6 +88,8 @@ def content(name: str, texts: list[str], others: list[str]) -> tuple[str, str]:
             }
         elif name == "re":
             row = {"sentence": f"[SUBJ]갑[/SUBJ] [OBJ]을[/OBJ] {text}", "label": row["label"]}
+        elif name == "rerank":
+            row = {"query": text, "passage": other, "label": row["label"]}
         elif name == "acceptability":
             row = {"sentence": text, "label": i % 2}
         elif name == "choice":

@@ -18,10 +18,9 @@ from sklearn.metrics import ndcg_score
 import kobert_pipeline as kobert_package
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.metrics import ranking_scores
-from kobert_pipeline.inference.bm25 import Bm25, content_morphemes
 from kobert_pipeline.inference.nearest import nearest, normalized
 from kobert_pipeline.inference.similar import ranks, refuse_other_texts, standard_scores, top
-from kobert_pipeline.inference.token_weights import K1, B
+from kobert_pipeline.questions.bm25 import K1, B, Bm25, content_morphemes
 
 VECTORS = ("--vectors", "texts.npy")
 TEXTS = [

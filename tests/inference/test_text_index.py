@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from kobert_pipeline.files import read_json, write_json
-from kobert_pipeline.inference.bm25 import Bm25, content_morphemes, passage_of
 from kobert_pipeline.inference.text_index import INDEX
+from kobert_pipeline.questions.bm25 import Bm25, content_morphemes, passage_of
 
 LINES = [
     "배우들의 연기가 좋았다",

@@ -1,16 +1,32 @@
 """Pairs of texts from the corpus: neighbours, the same text twice, and questions with their paragraphs."""
 
+import json
 import random
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
 
-from kobert_pipeline.corpus.decontaminate import EvaluationTexts
-from kobert_pipeline.corpus.document import Document, write_documents
+from kobert_pipeline.corpus.decontaminate import EvaluationTexts, remove_whitespace
+from kobert_pipeline.corpus.document import Document, documents_from, write_documents
 from kobert_pipeline.errors import UserError
+from kobert_pipeline.features.tasks.rerank import Rerank
 from kobert_pipeline.questions import generate
-from kobert_pipeline.questions.corpus_pairs import CorpusPairs, example_of, make_pairs, sources_in
+from kobert_pipeline.questions.bm25 import Bm25
+from kobert_pipeline.questions.corpus_pairs import (
+    CorpusPairs,
+    example_of,
+    first,
+    make_pairs,
+    sources_in,
+    with_negatives,
+)
+from kobert_pipeline.tables.open_text import open_lines
 
 NOTHING = EvaluationTexts(set())
 
@@ -119,3 +135,64 @@ def test_a_smaller_number_is_a_part_of_a_larger_one_and_known_texts_and_other_so
     assert [pair for pair in every if some[0]["text_pair"] not in (pair["text"], pair["text_pair"])] == clear
     with pytest.raises(UserError, match="the corpus of reviews"):
         make_pairs(CorpusPairs(sources=("reviews*",)), corpus, NOTHING, 0.2, 1)
+
+
+@pytest.fixture(scope="module")
+def wikipedia(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The first articles of the bundled slice of Wikipedia."""
+    folder = tmp_path_factory.mktemp("wikipedia")
+    path = Path(__file__).resolve().parents[2] / "corpora" / "kowiki" / "kowiki-12m.jsonl.zst"
+    with open_lines(path) as lines:
+        articles = [json.loads(line) for line in islice(lines, 40)]
+    documents = [Document(article["id"], "kowiki.jsonl", article["text"]) for article in articles]
+    write_documents(folder / "part-00000.parquet", documents)
+    return folder
+
+
+def test_negatives_are_what_bm25_ranks_first_without_the_answer(wikipedia: Path) -> None:
+    options = CorpusPairs(kind="questions", negatives=3)
+    sources = [source for document in documents_from(wikipedia, ()) for source in sources_in(document, "questions")]
+    examples = [example for source in sources[:40] if (example := example_of(source, {}))]
+    answers = [example["answer"] for example in examples]
+    paragraphs = [source.text for source in sources]
+    made = with_negatives(examples, [*paragraphs, *paragraphs], options)
+    assert len(made) > 20 and not any("answer" in example for example in made)
+    scores = Bm25(paragraphs).scores([example["text"] for example in examples])
+    for example, answer, row in zip(examples, answers, scores.tolist(), strict=True):
+        ranked = [paragraphs[index] for index in sorted(range(len(paragraphs)), key=lambda index: -row[index])]
+        # all paragraphs may have an answer such as 3
+        without = [text for text in ranked[:100] if remove_whitespace(answer) not in remove_whitespace(text)]
+        assert example["negatives"] == without[:3]
+        assert example["text_pair"] not in example["negatives"]
+
+
+def test_a_question_with_too_few_negatives_is_left_out(wikipedia: Path) -> None:
+    train, dev = make_pairs(CorpusPairs(kind="questions", negatives=2), wikipedia, NOTHING, 0.2, 1)
+    assert train and dev and {len(pair["negatives"]) for pair in [*train, *dev]} == {2}
+    assert (train, dev) == make_pairs(CorpusPairs(kind="questions", negatives=2), wikipedia, NOTHING, 0.2, 1)
+    without, _ = make_pairs(CorpusPairs(kind="questions"), wikipedia, NOTHING, 0.2, 1)
+    kept = {pair["id"] for pair in train}
+    assert [pair | {"negatives": []} for pair in train] == [pair for pair in without if pair["id"] in kept]
+    # what overlaps dev or test is no negative either
+    known = train[0]["negatives"][0]
+    clear, _ = make_pairs(CorpusPairs(kind="questions", negatives=2), wikipedia, EvaluationTexts({known}), 0.2, 1)
+    assert clear and not any(known in (pair["text_pair"], *pair["negatives"]) for pair in clear)
+    with pytest.raises(UserError, match="and more paragraphs than negatives"):
+        make_pairs(CorpusPairs(kind="questions", number=3, negatives=50), wikipedia, NOTHING, 0.2, 1)
+    with pytest.raises(ValidationError, match="set kind to questions, or leave negatives out"):
+        CorpusPairs(negatives=1)
+
+
+@given(st.lists(st.integers(0, 4), min_size=1, max_size=30), st.integers(1, 12))
+def test_the_first_are_those_of_a_plain_sort(scores: list[int], count: int) -> None:
+    expected = sorted(range(len(scores)), key=lambda index: (-scores[index], index))[:count]
+    assert first(np.array(scores, np.float32), count) == expected
+
+
+def test_a_reranker_learns_from_each_text_of_a_question() -> None:
+    pair = {"id": "a", "group": "글?", "text": "글?", "text_pair": "맞는 글", "negatives": ["다른 글", "또 다른 글"]}
+    examples = Rerank().of_pairs([pair, pair | {"id": "b"}])
+    assert [(example["id"], example["text_pair"], example["label"]) for example in examples[:3]] == [
+        ("a-0", "맞는 글", 1), ("a-1", "다른 글", 0), ("a-2", "또 다른 글", 0),
+    ]  # fmt: skip
+    assert {(example["group"], example["text"]) for example in examples} == {("글?", "글?")} and len(examples) == 6

@@ -6,9 +6,10 @@ from typing import Self
 
 import numpy as np
 
-from kobert_pipeline.inference.token_weights import K1, B
 from kobert_pipeline.morphemes.segmenter import Segmenter
 
+K1, B = 1.2, 0.75
+"""The usual constants: how fast repetitions of a term count less, and how much the length of a text matters."""
 NO_CONTENT = ("J", "E", "S", "X", "W")
 """First letters of the tags of morphemes that are no terms: particles, endings, symbols, affixes, web addresses."""
 CONTENT = ("SL", "SH", "SN", "XR")
