@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,10 @@ import pytest
 import yaml
 import zstandard
 from pyarrow import parquet
+from pydantic import ValidationError
 
 from kobert_pipeline.config import recipe_file
+from kobert_pipeline.files import read_json, write_json
 from kobert_pipeline.finetune.pooling import POOLINGS
 from kobert_pipeline.pipeline.recipe import Recipe
 
@@ -46,6 +49,12 @@ def test_the_guide_does_what_it_says(
         path = Path("corpora", "qa", f"{name}.json.zst")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(zstandard.compress((corpora / "qa_dev.json").read_bytes()))
+    # in the place of a reranker: a model with two outputs that says of itself that it labels pairs
+    reranker = Path("runs/mine/publish/rerank")
+    shutil.copytree(REPO / "models" / "mini-nsmc", reranker, ignore=shutil.ignore_patterns("manifest.json"))
+    config = read_json(reranker / "config.json")
+    labels = {"id2label": {"0": "different", "1": "same"}, "label2id": {"different": 0, "same": 1}}
+    write_json(reranker / "config.json", config | labels | {"task_specific_params": {"pair": {"max_length": 64}}})
     for block in blocks("console"):
         for line in block.splitlines():
             words = shlex.split(line.removeprefix("$ kobert "))
@@ -68,11 +77,16 @@ def test_the_guide_does_what_it_says(
 
 def test_the_recipe_of_the_guide_is_valid_and_its_triples_are_read(tmp_path: Path) -> None:
     korean = (REPO / "docs" / "ko" / "embedding.md").read_text(encoding="utf-8")
-    (block,) = blocks("yaml")
-    assert f"```yaml\n{block}```" in korean
-    content = recipe_file.load("mini", []) | yaml.safe_load(block)
-    recipe = Recipe.model_validate(content)
+    encoder, reranker = blocks("yaml")
+    assert f"```yaml\n{encoder}```" in korean and f"```yaml\n{reranker}```" in korean
+    recipe = Recipe.model_validate(recipe_file.load("mini", []) | yaml.safe_load(encoder))
     assert recipe.features["search"].pairs and not recipe.features["questions"].pairs
+    content = recipe_file.load("mini", []) | yaml.safe_load(reranker)
+    pairs = Recipe.model_validate(content).features["rerank"].pairs
+    assert pairs and pairs.negatives == 4
+    for wrong, said in (({"kind": "questions"}, "a reranker also learns from others"), ({}, "from others")):
+        with pytest.raises(ValidationError, match=said):
+            Recipe.model_validate(content | {"features": {"rerank": {"task": "rerank", "pairs": wrong}}})
     (tmp_path / "questions.tsv").write_text(blocks("text")[-1], encoding="utf-8")
     [example] = recipe.features["questions"].task.read(tmp_path / "questions.tsv")
     assert example["negatives"] == ["운전면허증은 경찰서에서 갱신합니다."]

@@ -84,7 +84,7 @@ def test_the_dockerfile_fits_the_package() -> None:
 
 def test_the_requests_of_the_guide_are_answered_in_the_form_that_it_shows(tiny: Any, tmp_path: Path) -> None:
     folders = checkpoints(tiny.run_dir, tmp_path)
-    names = {"mini-nsmc": "nsmc", "qa": "korquad", "visits": "ner", "encoder": "mlm"}
+    names = {"mini-nsmc": "nsmc", "qa": "korquad", "visits": "ner", "encoder": "mlm", "reranker": "pairs"}
     service = Service({name: folders[folder] for name, folder in names.items()}, Limits())
     with TestClient(create_app(service)) as client:
         wait_until(lambda: service.ready, 60)
