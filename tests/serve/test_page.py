@@ -37,7 +37,7 @@ def test_page_is_served_with_a_policy_that_lets_it_ask_this_server_alone(client_
 def test_the_canned_model_has_all_that_the_server_asks_of_one() -> None:
     """The browser tests, which need a Chromium and run seldom, would find it out late."""
     source = (Path(page.__file__).parent / "app.py").read_text(encoding="utf-8")
-    asked = set(re.findall(r"\bmodel\.(\w+)", source)) - {"embed", "embed_ids", "label_ids"}
+    asked = set(re.findall(r"\bmodel\.(\w+)", source)) - {"embed", "embed_ids", "label_ids", "relevance"}
     assert {"predict", "rank", "longest_text"} < asked
     assert not {name for name in asked if not hasattr(CannedModel("canned", "a"), name)}
 
