@@ -3,7 +3,7 @@ probabilities as soft labels, and another model learns these and then perhaps th
 smaller than its teachers is self-training (Xie et al. 2020)."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from pydantic import Field
@@ -18,6 +18,7 @@ from kobert_pipeline.features.sequence import SequenceTask
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.files import read_json, write_array
 from kobert_pipeline.finetune import ngrams
+from kobert_pipeline.finetune.cross_fit import Fold, left_out, texts_at
 from kobert_pipeline.progress import report
 from kobert_pipeline.shards.format import PARAGRAPH, Shards, ranges
 from kobert_pipeline.tokenizer.loading import vocabulary_in
@@ -29,13 +30,22 @@ VERSION = 2
 SOFT_LABELS = "soft_labels"
 """The array of the teachers' mean probabilities, (n, classes) float32."""
 ARRAYS = ("windows", "input_ids", "token_type_ids", SOFT_LABELS)
-WRITES = tuple(f"{name}.npy" for name in ARRAYS)
+OF_TRAIN = "train_soft_labels.npy"
+"""The teachers' mean probabilities for the training set, (n, classes) float32, where `train_share` is above 0."""
+WRITES = (*(f"{name}.npy" for name in ARRAYS), OF_TRAIN)
 """Every file of a folder of soft labels."""
 # not the run's: the seeds of a fine-tuning share one folder of soft labels
 DRAW_SEED = 1
 """Random seed of the choice of texts."""
 LABELLING_BATCH_SIZE = 128
 """Texts per batch when teachers label."""
+
+
+class Teacher(NamedTuple):
+    """A fine-tuned model in `folder`, and the part of the training set that it has not seen, if any."""
+
+    folder: Path
+    fold: Fold | None
 
 
 class Distillation(Options):
@@ -52,6 +62,9 @@ class Distillation(Options):
     on it."""
     epochs: int = Field(1, gt=0)
     """Passes over them, before the `plan.epochs` over the training set; the learning-rate schedule covers both."""
+    train_share: float = Field(0, ge=0, le=1, exclude_if=lambda value: value == 0)
+    """The share of the teachers' probabilities in the targets of the training set, whose own labels have the rest. A
+    text's come from the models that have not seen it, so the teachers need `cross_fit`."""
 
 
 def labels_single_texts(task: Task) -> bool:
@@ -70,7 +83,7 @@ def run(
     features: Path,
     shards: Path,
     tokenizer: Path,
-    teachers: list[list[Path]],
+    teachers: list[list[Teacher]],
     bf16: bool,
     out: Path,
 ) -> dict[str, Any]:
@@ -91,7 +104,10 @@ def run(
             f"finetune: distill finds no text to label in the corpus{where} that is not also in train, dev or test; "
             "add some"
         )
-    labels = mean_probabilities(unlabelled, teachers, backend, bf16)
+    folders = [[teacher.folder for teacher in seeds] for seeds in teachers]
+    labels = mean_probabilities(unlabelled, folders, backend, bf16)
+    if options.train_share:
+        write_array(out / OF_TRAIN, out_of_fold(Features.load(features / "train"), teachers, backend, bf16))
     if share := settings.get("plain_share"):
         plain = Tokenizer.from_file(str(tokenizer / PLAIN / "tokenizer.json"))
         unlabelled = encode_plainly(unlabelled, share, plain, max_length)
@@ -108,6 +124,27 @@ def run(
 def load(folder: Path) -> Features:
     """The texts and soft labels that `run` wrote."""
     return Features({name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in ARRAYS}, [])
+
+
+def train_targets(folder: Path, share: float, labels: np.ndarray) -> np.ndarray:
+    """The targets of the training set: its labels (n,), and the teachers' probabilities with their share; (n, classes)
+    float32."""
+    soft = np.load(folder / OF_TRAIN)
+    own = np.eye(soft.shape[1], dtype=np.float32)[labels]
+    return (share * soft + (1 - share) * own).astype(np.float32)
+
+
+def out_of_fold(train: Features, teachers: list[list[Teacher]], tokenizer: Any, bf16: bool) -> np.ndarray:
+    """The mean over the teachers of the probabilities of each one's seed that has not seen a training text, (n,
+    classes) float32."""
+    rows = {seed.fold: left_out(train, seed.fold) for seeds in teachers for seed in seeds if seed.fold}
+    total: Any = 0.0
+    for seeds in teachers:
+        parts = [(rows[seed.fold], seed.folder) for seed in seeds if seed.fold]
+        labelled = [mean_probabilities(texts_at(train, part), [[folder]], tokenizer, bf16) for part, folder in parts]
+        order = np.argsort(np.concatenate([part for part, _ in parts]))
+        total += np.concatenate(labelled)[order].astype(np.float64)
+    return (total / len(teachers)).astype(np.float32)
 
 
 def texts_of_splits(features: Path, tokenizer: Any) -> set[str]:

@@ -19,6 +19,7 @@ from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.predicted import Predicted
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.files import atomic_write, read_json, write_json
+from kobert_pipeline.finetune.cross_fit import Fold, without
 from kobert_pipeline.finetune.results import PREDICTIONS, record_test, rounded_scores, split_details
 from kobert_pipeline.tokenizer.loading import vocabulary_in
 from kobert_pipeline.tokenizer.special_tokens import PAD_ID
@@ -165,7 +166,9 @@ class NgramModel:
         return Predicted(task, features, outputs, task.predict(outputs, features))
 
 
-def run(options: Ngrams, test: bool, seed: int, features: Path, tokenizer: Path, out: Path) -> dict[str, Any]:
+def run(
+    options: Ngrams, test: bool, seed: int, features: Path, tokenizer: Path, out: Path, fold: Fold | None = None
+) -> dict[str, Any]:
     """Train on train, evaluate on dev and, with `test`, on test, and write the classifier and the predictions for test
     to `out`. `tokenizer`: the folder of the tokenizer that made the features. Returns the counts and scores for the
     manifest."""
@@ -173,7 +176,7 @@ def run(options: Ngrams, test: bool, seed: int, features: Path, tokenizer: Path,
         return {}  # one process is enough
     prepared = read_json(features / "task.json")
     task, (backend, _) = Task.choose(prepared["task"]), vocabulary_in(tokenizer)
-    train, config = Features.load(features / "train"), config_of(task, prepared["max_length"], backend)
+    train, config = without(Features.load(features / "train"), fold), config_of(task, prepared["max_length"], backend)
     classes = config["num_labels"]
     rows = drawn_rows(train, options.max_tokens)
     texts, labels = np.array(list(texts_of(train, backend)), object)[rows], train.arrays["labels"][rows]

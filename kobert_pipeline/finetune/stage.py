@@ -17,6 +17,7 @@ from kobert_pipeline.features.task import Task
 from kobert_pipeline.files import read_json, read_json_with_digest, write_json_with_digest
 from kobert_pipeline.finetune import distill
 from kobert_pipeline.finetune.class_weights import ClassWeights, label_weights
+from kobert_pipeline.finetune.cross_fit import Fold, without
 from kobert_pipeline.finetune.distill import Distillation
 from kobert_pipeline.finetune.ngrams import Ngrams
 from kobert_pipeline.finetune.plan import FinetunePlan, Plans
@@ -51,6 +52,9 @@ class FinetuneOptions(Options):
     (intermediate-task training, Phang et al. 2018). A head for other labels is made anew."""
     seeds: list[Seed] = Field([1], min_length=1)
     """Random seeds, one run each."""
+    cross_fit: bool = Field(False, exclude_if=lambda value: not value)
+    """Whether each seed leaves out its own part of the training set, a half where there are two seeds, so that the
+    models can give every training text a label of a model that has not seen it (`distill.train_share`)."""
     encoder: Literal["tuned", "frozen"] = Field("tuned", exclude_if=lambda value: value == "tuned")
     """`tuned`: train all weights; `frozen`: the feature-based approach (Devlin et al. 2019, section 5.3) for tagging
     and labels of single texts, in which a BiLSTM is trained over the last four layers of an unchanged encoder. Such a
@@ -72,6 +76,10 @@ class FinetuneOptions(Options):
     scores on dev."""
     plan: Plans = Plans()
     """Optimizer, schedule, epochs; lists of learning rates or epochs form a grid search."""
+
+    def fold(self, seed: int) -> Fold | None:
+        """The part of the training set that a seed leaves out, if any."""
+        return (self.seeds.index(seed), len(self.seeds)) if self.cross_fit else None
 
     @property
     def earlier(self) -> str | None:
@@ -103,6 +111,12 @@ class FinetuneOptions(Options):
             for name in ("init", "encoder", "class_weights", "distill", "plan"):
                 if getattr(self, name) != type(self).model_fields[name].default:
                     raise ValueError(f"{name} is for encoders, but ngrams trains none; leave one of the two out")
+        return self
+
+    @model_validator(mode="after")
+    def _check_cross_fit(self) -> "FinetuneOptions":
+        if self.cross_fit and len(self.seeds) == 1:
+            raise ValueError("cross_fit leaves out a part of the training set for each seed; give two seeds or more")
         return self
 
     @model_validator(mode="after")
@@ -235,6 +249,7 @@ def _train_seed(
             "max_length of these features"
         )
     train, dev = (Features.load(features / split) for split in ("train", "dev"))
+    train = without(train, options.fold(seed))
     plan = adapt_to_device(plan.model_copy(update={"seed": seed}))
     quiet_transformers()
     # right before the model is built, so that a new head depends on the seed alone
@@ -243,7 +258,12 @@ def _train_seed(
     weights, counts = _class_weights(options, task, train)
     best_folder = out / model_folder if model_folder else None
     soft = (distill.load(soft_labels), options.distill.epochs) if soft_labels and options.distill else None
-    trained = train_and_select(model.to(device()), task, train, dev, plan, out, best_folder, tracking, soft, weights)
+    soft_train = None
+    if soft_labels and options.distill and (share := options.distill.train_share):
+        soft_train = distill.train_targets(soft_labels, share, task.targets(train)["labels"])
+    trained = train_and_select(
+        model.to(device()), task, train, dev, plan, out, best_folder, tracking, soft, weights, soft_train
+    )
     return trained | counts | {"mixed_precision": plan.mixed_precision}
 
 

@@ -98,6 +98,7 @@ def train_and_select(
     tracking: Tracking | None = None,
     soft: tuple[Features, int] | None = None,
     class_weights: np.ndarray | None = None,
+    soft_train: np.ndarray | None = None,
 ) -> dict[str, Any]:
     """Train `model` with `plan`, whose seed is the run's, and `class_weights` (labels,), and select the best step.
 
@@ -107,7 +108,8 @@ def train_and_select(
         Batches, batch_size=plan.batch_size, seed=plan.seed, pad_id=pad_id_of(model),
         pad_to_multiple_of=width_multiple(plan, device().type),
     )  # fmt: skip
-    batches = make_batches(train_set, task.targets(train_set), class_weights=class_weights)
+    targets = task.targets(train_set) if soft_train is None else {SOFT_LABELS: soft_train}
+    batches = make_batches(train_set, targets, class_weights=class_weights)
     epochs, evaluate_every = length_of(plan, batches.per_epoch)
     parts = [(batches, epochs)]
     if soft:

@@ -245,6 +245,12 @@ class Recipe(Options):
                     f"{where}.teachers has '{teacher}', which is not an earlier fine-tuning on the features "
                     f"'{features}'{did_you_mean(teacher, teachers)}"
                 )
+        whole = [teacher for teacher in options.teachers if not self.finetune[teacher].cross_fit]
+        if options.train_share and whole:
+            raise ValueError(
+                f"{where}.train_share is {options.train_share:g}, but the teacher '{whole[0]}' has seen the whole "
+                "training set; give it two seeds or more, and cross_fit: true"
+            )
         if not labels_single_texts(self.features[features].task):
             raise ValueError(
                 f"{where} needs a task that gives a single text one of several labels, but {features} is for "
