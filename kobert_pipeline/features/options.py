@@ -32,6 +32,9 @@ class FeaturesOptions(Options):
     plain_share: float = Field(0, ge=0, lt=1, exclude_if=lambda value: not value)
     """Share of the training examples, and of texts with soft labels, that are tokenized without the analyzer. Above 0
     so are dev and test, and the published model needs neither analyzer nor code."""
+    unspaced_share: float = Field(0, ge=0, lt=1, exclude_if=lambda value: not value)
+    """Share of the training examples, and of texts with soft labels, whose white space is removed, since many people
+    write without it; for tasks that label texts or pairs. Dev and test keep theirs."""
     synthesize: QuestionGeneration | None = Field(None, exclude_if=lambda value: value is None)
     """Also train on questions that are made from the corpus by rules, for tasks that answer questions; where there are
     no training files, dev is taken from them, too. null: on the training files' questions alone."""
@@ -53,6 +56,14 @@ class FeaturesOptions(Options):
         # a mistyped path would leave its file without a licence, and only the card would show it
         if isinstance(self.license, dict) and (others := [name for name in self.license if name not in files]):
             raise ValueError(f"license names {others[0]}, but the files are {', '.join(files)}; give each its licence")
+        return self
+
+    @model_validator(mode="after")
+    def _unspaced_texts(self) -> "FeaturesOptions":
+        if self.unspaced_share and ("context" in self.task.noisy_inputs or not self.task.noisy_inputs):
+            raise ValueError(
+                f"unspaced_share is for tasks that label texts or pairs, and {self.task.name} is none; leave it out"
+            )
         return self
 
     @property

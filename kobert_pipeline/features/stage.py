@@ -41,6 +41,8 @@ VERSION = 5
 WORK = "work"
 """Folder of the encoded parts; removed at the end, not part of the result."""
 WORK_FILES = (f"{WORK}/*.npz",)
+UNSPACED = "unspaced"
+"""What draws the examples of the `unspaced_share`."""
 WRITES = (
     "task.json",
     *(f"{split}/{kind}" for split in SPLITS for kind in ("*.npy", EXAMPLES)),
@@ -96,7 +98,8 @@ def run(
 
 def write_settings(options: FeaturesOptions, tokenizer: Any, out: Path) -> None:
     """Write task.json, what fine-tuning has to know. Both tokenizers of a `plain_share` have one vocabulary."""
-    settings: dict[str, Any] = {"plain_share": options.plain_share} if options.plain_share else {}
+    shares = ("plain_share", "unspaced_share")
+    settings: dict[str, Any] = {name: share for name in shares if (share := getattr(options, name))}
     settings |= {"vocab_size": len(tokenizer)} if options.task.added_tokens else {}
     write_json(out / "task.json", {"task": options.task.dump(), "max_length": options.max_length, **settings})
 
@@ -116,7 +119,19 @@ def read_examples(
         counts |= {"train_examples_synthetic": synthetic["train"], "synthetic_made": sum(synthetic.values())}
         if synthetic["dev"]:
             counts["dev_examples_synthetic"] = synthetic["dev"]
+    if options.unspaced_share:
+        splits["train"], counts["train_examples_unspaced"] = remove_spaces(options, splits["train"])
     return options, splits, counts
+
+
+def remove_spaces(options: FeaturesOptions, examples: list[Example]) -> tuple[list[Example], int]:
+    """The examples, those of the `unspaced_share` without white space in their texts, and how many these are."""
+    spaced, others = split_by_group(examples, UNSPACED, options.unspaced_share)
+    fields = options.task.noisy_inputs
+    unspaced = [
+        example | {name: "".join(example[name].split()) for name in fields if name in example} for example in others
+    ]
+    return spaced + unspaced, len(unspaced)
 
 
 def counts_of(options: FeaturesOptions, features: Features, tokenizer: Any, split: str) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from kobert_pipeline.finetune import ngrams
 from kobert_pipeline.finetune.cross_fit import Fold, left_out, texts_at
 from kobert_pipeline.progress import report
 from kobert_pipeline.shards.format import PARAGRAPH, Shards, ranges
-from kobert_pipeline.tokenizer.loading import vocabulary_in
+from kobert_pipeline.tokenizer.loading import load_tokenizer, vocabulary_in
 from kobert_pipeline.tokenizer.plain import PLAIN
 from kobert_pipeline.tokenizer.special_tokens import CLS_ID, SEP_ID, UNK_ID
 from kobert_pipeline.training.weight_files import NGRAMS
@@ -37,6 +37,8 @@ WRITES = (*(f"{name}.npy" for name in ARRAYS), OF_TRAIN)
 # not the run's: the seeds of a fine-tuning share one folder of soft labels
 DRAW_SEED = 1
 """Random seed of the choice of texts."""
+UNSPACED_SEED = 2
+"""Random seed of the choice of those that lose their white space."""
 LABELLING_BATCH_SIZE = 128
 """Texts per batch when teachers label."""
 
@@ -88,8 +90,9 @@ def run(
     out: Path,
 ) -> dict[str, Any]:
     """Draw paragraphs from the training shards and write them to `out` with the mean probabilities of the `teachers`,
-    each a list with the folders of its seeds. The `plain_share` of the features is encoded without the analyzer, after
-    the teachers have read it with one. With `bf16` encoders compute in bf16. Returns counts."""
+    each a list with the folders of its seeds. The `plain_share` of the features is encoded without the analyzer, and
+    the `unspaced_share` without white space, after the teachers have read both with them. With `bf16` encoders compute
+    in bf16. Returns counts."""
     if not is_main_process():
         return {}  # rank 0 alone writes
     backend, special = vocabulary_in(tokenizer)
@@ -108,9 +111,10 @@ def run(
     labels = mean_probabilities(unlabelled, folders, backend, bf16)
     if options.train_share:
         write_array(out / OF_TRAIN, out_of_fold(Features.load(features / "train"), teachers, backend, bf16))
-    if share := settings.get("plain_share"):
+    shares = settings.get("plain_share", 0), settings.get("unspaced_share", 0)
+    if any(shares):
         plain = Tokenizer.from_file(str(tokenizer / PLAIN / "tokenizer.json"))
-        unlabelled = encode_plainly(unlabelled, share, plain, max_length)
+        unlabelled = encode_anew(unlabelled, *shares, load_tokenizer(tokenizer), plain, max_length)
     for name, array in {**unlabelled.arrays, SOFT_LABELS: labels}.items():
         write_array(out / f"{name}.npy", array)
     return {
@@ -183,15 +187,25 @@ def draw_paragraphs(shards: Shards, count: int, max_length: int, known: set[str]
     return Features(arrays, [])
 
 
-def encode_plainly(texts: Features, share: float, plain: Tokenizer, max_length: int) -> Features:
-    """The texts, a share of them, drawn at random, encoded by the tokenizer `plain`, which has the same vocabulary."""
+def encode_anew(
+    texts: Features, plain_share: float, unspaced_share: float, loaded: Any, plain: Tokenizer, max_length: int
+) -> Features:
+    """The texts, with shares of them, drawn at random, encoded by the tokenizer `plain` instead of `loaded`, and
+    encoded without white space; the two have the same vocabulary."""
     rows = [ids.tolist() for ids in ngrams.ids_of_texts(texts)]
-    drawn = np.flatnonzero(np.random.default_rng(DRAW_SEED).random(len(rows)) < share)
     # a text with an unknown token keeps its tokens, since they do not spell it
-    chosen = [row for row in drawn.tolist() if UNK_ID not in rows[row]]
-    encoded = plain.encode_batch([plain.decode(rows[row]) for row in chosen], add_special_tokens=False)
-    for row, encoding in zip(chosen, encoded, strict=True):
-        rows[row] = encoding.ids[: max_length - 2]
+    spelled = np.array([UNK_ID not in row for row in rows], bool)
+    plainly = spelled & (np.random.default_rng(DRAW_SEED).random(len(rows)) < plain_share)
+    unspaced = spelled & (np.random.default_rng(UNSPACED_SEED).random(len(rows)) < unspaced_share)
+    for drawn, encode in (
+        (plainly, lambda given: [encoding.ids for encoding in plain.encode_batch(given, add_special_tokens=False)]),
+        (unspaced & ~plainly, lambda given: loaded(given, add_special_tokens=False)["input_ids"]),
+    ):
+        numbers = np.flatnonzero(drawn).tolist()
+        given = [plain.decode(rows[row]) for row in numbers]
+        given = ["".join(text.split()) if unspaced[row] else text for row, text in zip(numbers, given, strict=True)]
+        for row, ids in zip(numbers, encode(given) if given else [], strict=True):
+            rows[row] = ids[: max_length - 2]
     return features_of_ids([[CLS_ID, *row, SEP_ID] for row in rows])
 
 

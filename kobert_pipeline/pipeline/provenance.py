@@ -330,6 +330,7 @@ def example_counts(source: str, related: dict[str, Manifest]) -> dict[str, str]:
     sizes["of train and dev, with the text of one of the final evaluation"] = counts.get("train_examples_in_test")
     sizes["of dev, made from the corpus"] = counts.get("dev_examples_synthetic")
     sizes["of train, tokenized without the analyzer"] = counts.get("train_examples_plain")
+    sizes["of train, without their white space"] = counts.get("train_examples_unspaced")
     sizes["unlabelled texts with pseudo-labels (soft labels of its teachers)"] = labelled.get("texts")
     rows = {label: f"{size:,}" for label, size in sizes.items() if size is not None}
     return rows | unknown_rate("the training examples", counts)

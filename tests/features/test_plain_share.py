@@ -81,3 +81,22 @@ def test_a_tokenizer_without_plain_is_refused(tiny: Any, corpora: Path, tmp_path
     plain = tiny.run_dir / "tokenizer" / PLAIN  # a tokenizer like any other, which has no such folder
     with pytest.raises(UserError, match="plain_share is for tokenizers of this package"):
         run(FeaturesOptions(**TASKS["nsmc"], plain_share=0.4), plain, corpora, tmp_path)
+
+
+def test_a_share_of_the_training_texts_has_no_white_space(tiny: Any, corpora: Path, tmp_path: Path) -> None:
+    tokenizer, options = tiny.run_dir / "tokenizer", TASKS["nsmc"]
+    run(FeaturesOptions(**options), tokenizer, corpora, tmp_path / "all")
+    counts = run(FeaturesOptions(**options, unspaced_share=0.4), tokenizer, corpora, tmp_path / "shared")
+    given, found = (Features.load(tmp_path / folder / "train").examples for folder in ("all", "shared"))
+    number = counts["train_examples_unspaced"]
+    assert 0.2 < number / len(given) < 0.6
+    joined = {example["id"]: example["text"] for example in found[-number:]}
+    kept = {example["id"]: example for example in found[:-number]}
+    for example in given:
+        text = example["text"]
+        assert kept.get(example["id"], example) == example
+        assert joined.get(example["id"], "".join(text.split())) == "".join(text.split())
+    assert len(kept) + len(joined) == len(given)
+    assert windows_of(Features.load(tmp_path / "all" / "dev")) == windows_of(Features.load(tmp_path / "shared" / "dev"))
+    with pytest.raises(ValueError, match="korquad is none; leave it out"):
+        FeaturesOptions(**TASKS["korquad"], unspaced_share=0.4)
