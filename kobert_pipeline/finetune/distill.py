@@ -50,6 +50,15 @@ class Teacher(NamedTuple):
     fold: Fold | None
 
 
+class SoftLabels(NamedTuple):
+    """The texts that teachers have labelled, how many epochs they are learned for, and, where these are soft, too, the
+    targets of the training set, (n, classes)."""
+
+    texts: Features
+    epochs: int
+    train_targets: np.ndarray | None
+
+
 class Distillation(Options):
     """How a fine-tuning learns from the soft labels of other models."""
 
@@ -97,10 +106,8 @@ def run(
         return {}  # rank 0 alone writes
     backend, special = vocabulary_in(tokenizer)
     chosen = Shards.open(shards, "train", special).of_sources(options.sources)
-    settings = read_json(features / "task.json")
-    max_length = settings["max_length"]
-    known = texts_of_splits(features, backend)
-    unlabelled = draw_paragraphs(chosen, options.texts, max_length, known, ngrams.spelling(backend))
+    settings, known = read_json(features / "task.json"), texts_of_splits(features, backend)
+    unlabelled = draw_paragraphs(chosen, options.texts, settings["max_length"], known, ngrams.spelling(backend))
     if not len(unlabelled):
         where = f" of {', '.join(options.sources)}" if options.sources else ""
         raise UserError(
@@ -111,10 +118,7 @@ def run(
     labels = mean_probabilities(unlabelled, folders, backend, bf16)
     if options.train_share:
         write_array(out / OF_TRAIN, out_of_fold(Features.load(features / "train"), teachers, backend, bf16))
-    shares = settings.get("plain_share", 0), settings.get("unspaced_share", 0)
-    if any(shares):
-        plain = Tokenizer.from_file(str(tokenizer / PLAIN / "tokenizer.json"))
-        unlabelled = encode_anew(unlabelled, *shares, load_tokenizer(tokenizer), plain, max_length)
+    unlabelled = encode_for_student(unlabelled, settings, tokenizer)
     for name, array in {**unlabelled.arrays, SOFT_LABELS: labels}.items():
         write_array(out / f"{name}.npy", array)
     return {
@@ -125,9 +129,11 @@ def run(
     }
 
 
-def load(folder: Path) -> Features:
-    """The texts and soft labels that `run` wrote."""
-    return Features({name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in ARRAYS}, [])
+def load(folder: Path, options: Distillation, labels: np.ndarray) -> SoftLabels:
+    """What `run` wrote to `folder`, for a training set with `labels` (n,)."""
+    texts = Features({name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in ARRAYS}, [])
+    targets = train_targets(folder, options.train_share, labels) if options.train_share else None
+    return SoftLabels(texts, options.epochs, targets)
 
 
 def train_targets(folder: Path, share: float, labels: np.ndarray) -> np.ndarray:
@@ -185,6 +191,16 @@ def draw_paragraphs(shards: Shards, count: int, max_length: int, known: set[str]
     input_ids[ranges(windows[:-1] + 1, lengths[rows])] = shards.gather(starts[rows], lengths[rows])[0]
     arrays = {"windows": windows, "input_ids": input_ids, "token_type_ids": np.zeros(len(input_ids), np.uint8)}
     return Features(arrays, [])
+
+
+def encode_for_student(texts: Features, settings: dict[str, Any], tokenizer: Path) -> Features:
+    """The texts as a student reads them, by the `settings` of its features: some of them without the analyzer, and some
+    without white space."""
+    shares = settings.get("plain_share", 0), settings.get("unspaced_share", 0)
+    if not any(shares):
+        return texts
+    plain = Tokenizer.from_file(str(tokenizer / PLAIN / "tokenizer.json"))
+    return encode_anew(texts, *shares, load_tokenizer(tokenizer), plain, settings["max_length"])
 
 
 def encode_anew(

@@ -18,7 +18,7 @@ from kobert_pipeline.files import read_json, read_json_with_digest, write_json_w
 from kobert_pipeline.finetune import distill
 from kobert_pipeline.finetune.class_weights import ClassWeights, label_weights
 from kobert_pipeline.finetune.cross_fit import Fold, without
-from kobert_pipeline.finetune.distill import Distillation
+from kobert_pipeline.finetune.distill import Distillation, SoftLabels
 from kobert_pipeline.finetune.ngrams import Ngrams
 from kobert_pipeline.finetune.plan import FinetunePlan, Plans
 from kobert_pipeline.finetune.results import PREDICTIONS, record_test, split_details
@@ -248,8 +248,7 @@ def _train_seed(
             f"{features} was made with max_length {max_length}, but the model has {positions} positions; lower "
             "max_length of these features"
         )
-    train, dev = (Features.load(features / split) for split in ("train", "dev"))
-    train = without(train, options.fold(seed))
+    train, dev = without(Features.load(features / "train"), options.fold(seed)), Features.load(features / "dev")
     plan = adapt_to_device(plan.model_copy(update={"seed": seed}))
     quiet_transformers()
     # right before the model is built, so that a new head depends on the seed alone
@@ -257,14 +256,16 @@ def _train_seed(
     model = build(task, pretrained, options.init == SCRATCH, plan, max_length, options.encoder == "frozen", vocab_size)
     weights, counts = _class_weights(options, task, train)
     best_folder = out / model_folder if model_folder else None
-    soft = (distill.load(soft_labels), options.distill.epochs) if soft_labels and options.distill else None
-    soft_train = None
-    if soft_labels and options.distill and (share := options.distill.train_share):
-        soft_train = distill.train_targets(soft_labels, share, task.targets(train)["labels"])
-    trained = train_and_select(
-        model.to(device()), task, train, dev, plan, out, best_folder, tracking, soft, weights, soft_train
-    )
+    soft = _soft_labels(options, soft_labels, task, train)
+    trained = train_and_select(model.to(device()), task, train, dev, plan, out, best_folder, tracking, soft, weights)
     return trained | counts | {"mixed_precision": plan.mixed_precision}
+
+
+def _soft_labels(options: FinetuneOptions, folder: Path | None, task: Task, train: Features) -> SoftLabels | None:
+    """The soft labels in `folder` of a distillation; None without one."""
+    if not (folder and options.distill):
+        return None
+    return distill.load(folder, options.distill, task.targets(train)["labels"])
 
 
 def _class_weights(

@@ -15,7 +15,7 @@ from kobert_pipeline.features.task import Task
 from kobert_pipeline.features.tasks.contrastive import Contrastive
 from kobert_pipeline.finetune.batching import Batches, BatchSchedule
 from kobert_pipeline.finetune.contrastive import ContrastiveModule
-from kobert_pipeline.finetune.distill import SOFT_LABELS
+from kobert_pipeline.finetune.distill import SOFT_LABELS, SoftLabels
 from kobert_pipeline.finetune.encoder_layers import layerwise_lr_decay
 from kobert_pipeline.finetune.model import TaskModule, predict
 from kobert_pipeline.finetune.plan import FinetunePlan, length_of
@@ -87,6 +87,13 @@ def width_multiple(plan: FinetunePlan, device_type: str) -> int:
     return 2 if device_type == "cpu" else 8
 
 
+def targets_of(task: Task, train_set: Features, soft: SoftLabels | None) -> dict[str, np.ndarray]:
+    """What the training set teaches: its labels, or the soft labels that a distillation made of them."""
+    if soft and soft.train_targets is not None:
+        return {SOFT_LABELS: soft.train_targets}
+    return task.targets(train_set)
+
+
 def train_and_select(
     model: Any,
     task: Task,
@@ -96,25 +103,22 @@ def train_and_select(
     out: Path,
     best_folder: Path | None = None,
     tracking: Tracking | None = None,
-    soft: tuple[Features, int] | None = None,
+    soft: SoftLabels | None = None,
     class_weights: np.ndarray | None = None,
-    soft_train: np.ndarray | None = None,
 ) -> dict[str, Any]:
     """Train `model` with `plan`, whose seed is the run's, and `class_weights` (labels,), and select the best step.
 
-    `soft`: texts with soft labels that are learned before the training set, and for how many epochs. Returns steps,
-    loss, the best step and its scores on dev; its weights are in `best_folder` afterwards."""
+    `soft`: texts with soft labels that are learned before the training set. Returns steps, loss, the best step and its
+    scores on dev; its weights are in `best_folder` afterwards."""
     make_batches = partial(
         Batches, batch_size=plan.batch_size, seed=plan.seed, pad_id=pad_id_of(model),
         pad_to_multiple_of=width_multiple(plan, device().type),
     )  # fmt: skip
-    targets = task.targets(train_set) if soft_train is None else {SOFT_LABELS: soft_train}
-    batches = make_batches(train_set, targets, class_weights=class_weights)
+    batches = make_batches(train_set, targets_of(task, train_set, soft), class_weights=class_weights)
     epochs, evaluate_every = length_of(plan, batches.per_epoch)
     parts = [(batches, epochs)]
     if soft:
-        labelled, soft_epochs = soft
-        parts.insert(0, (make_batches(labelled, {SOFT_LABELS: labelled.arrays[SOFT_LABELS]}), soft_epochs))
+        parts.insert(0, (make_batches(soft.texts, {SOFT_LABELS: soft.texts.arrays[SOFT_LABELS]}), soft.epochs))
     schedule = BatchSchedule(parts)
     # counted in epochs of the labelled examples, also while soft labels are learned
     plan = plan.model_copy(update={"evaluate_every": evaluate_every})

@@ -1,5 +1,6 @@
 """The schema of a recipe: one section per stage, and the checks between sections. `config/recipe_file.py` reads the
-file itself (YAML, `--set`); each stage declares the options of its own section."""
+file itself (YAML, `--set`); each stage declares the options of its own section. The checks are in one file, since each
+compares options of several stages."""
 
 import re
 from collections.abc import Iterator
