@@ -346,6 +346,7 @@ def test_two_processes_write_the_same_shards_and_a_missing_one_again(tiny, by_on
     (tmp_path / "analysis").symlink_to(analysis)
     write = partial(write_shards, ShardsOptions(held_out=0.1), analysis, tiny.run_dir / "tokenizer")
     write(tmp_path / "shards", executor=Local(workers=2))
+    expected = {name: content for name, content in expected.items() if not name.startswith("features/")}
     assert token_arrays(tmp_path) == expected
     lost = sorted(tmp_path.glob("shards/train-*.ids.npy"))[1]
     lost.unlink()
