@@ -197,6 +197,14 @@ def tiny(kobert: Callable[..., Result], made_once: Callable[..., Path]) -> Tiny:
     return Tiny(place / "tiny.yaml", place / "runs" / "tiny")
 
 
+@pytest.fixture
+def beside_encoder(tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working folder, with the published encoder as `mlm`."""
+    (tmp_path / "mlm").symlink_to(tiny.run_dir / "publish" / "mlm")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
 @pytest.fixture(scope="session")
 def with_onnx(tiny: Tiny, kobert: Callable[..., Result], made_once: Callable[..., Path]) -> Path:
     """The folders `mood` (of `nsmc`) and `encoder`, published with ONNX files in float32 and in int8. Read only."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from kobert_pipeline.corpus.decontaminate import EvaluationTexts
+from kobert_pipeline.corpus.decontaminate import EvaluationTexts, remove_whitespace
 from kobert_pipeline.corpus.executor import TASK_LOGS, Executor
 from kobert_pipeline.corpus.executors.local import HERE, SMALL
 from kobert_pipeline.corpus.phases import chunk_by_size
@@ -129,7 +129,7 @@ def remove_spaces(options: FeaturesOptions, examples: list[Example]) -> tuple[li
     spaced, others = split_by_group(examples, UNSPACED, options.unspaced_share)
     fields = options.task.noisy_inputs
     unspaced = [
-        example | {name: "".join(example[name].split()) for name in fields if name in example} for example in others
+        example | {name: remove_whitespace(example[name]) for name in fields if name in example} for example in others
     ]
     return spaced + unspaced, len(unspaced)
 

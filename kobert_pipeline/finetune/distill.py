@@ -140,8 +140,8 @@ def train_targets(folder: Path, share: float, labels: np.ndarray) -> np.ndarray:
     """The targets of the training set: its labels (n,), and the teachers' probabilities with their share; (n, classes)
     float32."""
     soft = np.load(folder / OF_TRAIN)
-    own = np.eye(soft.shape[1], dtype=np.float32)[labels]
-    return (share * soft + (1 - share) * own).astype(np.float32)
+    one_hot = np.eye(soft.shape[1], dtype=np.float32)[labels]
+    return (share * soft + (1 - share) * one_hot).astype(np.float32)
 
 
 def out_of_fold(train: Features, teachers: list[list[Teacher]], tokenizer: Any, bf16: bool) -> np.ndarray:
@@ -200,27 +200,29 @@ def encode_for_student(texts: Features, settings: dict[str, Any], tokenizer: Pat
     if not any(shares):
         return texts
     plain = Tokenizer.from_file(str(tokenizer / PLAIN / "tokenizer.json"))
-    return encode_anew(texts, *shares, load_tokenizer(tokenizer), plain, settings["max_length"])
+    # the analyzer takes seconds to load, and only texts that lose their white space need it again
+    loaded = load_tokenizer(tokenizer) if settings.get("unspaced_share") else None
+    return encode_anew(texts, *shares, loaded, plain, settings["max_length"])
 
 
 def encode_anew(
     texts: Features, plain_share: float, unspaced_share: float, loaded: Any, plain: Tokenizer, max_length: int
 ) -> Features:
     """The texts, with shares of them, drawn at random, encoded by the tokenizer `plain` instead of `loaded`, and
-    encoded without white space; the two have the same vocabulary."""
+    encoded without white space; the two have the same vocabulary. `loaded` may be None without an `unspaced_share`."""
     rows = [ids.tolist() for ids in ngrams.ids_of_texts(texts)]
     # a text with an unknown token keeps its tokens, since they do not spell it
     spelled = np.array([UNK_ID not in row for row in rows], bool)
     plainly = spelled & (np.random.default_rng(DRAW_SEED).random(len(rows)) < plain_share)
     unspaced = spelled & (np.random.default_rng(UNSPACED_SEED).random(len(rows)) < unspaced_share)
     for drawn, encode in (
-        (plainly, lambda given: [encoding.ids for encoding in plain.encode_batch(given, add_special_tokens=False)]),
-        (unspaced & ~plainly, lambda given: loaded(given, add_special_tokens=False)["input_ids"]),
+        (plainly, lambda batch: [encoding.ids for encoding in plain.encode_batch(batch, add_special_tokens=False)]),
+        (unspaced & ~plainly, lambda batch: loaded(batch, add_special_tokens=False)["input_ids"]),
     ):
-        numbers = np.flatnonzero(drawn).tolist()
-        given = [plain.decode(rows[row]) for row in numbers]
-        given = ["".join(text.split()) if unspaced[row] else text for row, text in zip(numbers, given, strict=True)]
-        for row, ids in zip(numbers, encode(given) if given else [], strict=True):
+        indices = np.flatnonzero(drawn).tolist()
+        spellings = (plain.decode(rows[row]) for row in indices)
+        batch = ["".join(text.split()) if unspaced[row] else text for row, text in zip(indices, spellings, strict=True)]
+        for row, ids in zip(indices, encode(batch) if batch else [], strict=True):
             rows[row] = ids[: max_length - 2]
     return features_of_ids([[CLS_ID, *row, SEP_ID] for row in rows])
 

@@ -22,12 +22,10 @@ LINES = [f"{i}번째 평: {'정말 ' * (i % 7)}재밌다" for i in range(10)] + 
 
 
 @pytest.fixture
-def place(tiny: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def place(beside_encoder: Path) -> Path:
     """The working folder, with `texts.txt`, and the published encoder as `mlm`."""
-    (tmp_path / "texts.txt").write_text("\n".join(LINES) + "\n", encoding="utf-8")
-    (tmp_path / "mlm").symlink_to(tiny.run_dir / "publish" / "mlm")
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+    (beside_encoder / "texts.txt").write_text("\n".join(LINES) + "\n", encoding="utf-8")
+    return beside_encoder
 
 
 def test_every_format_holds_the_same_vectors(place: Path, kobert: Callable[..., Any]) -> None:

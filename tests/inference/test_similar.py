@@ -121,12 +121,10 @@ def test_standard_scores_have_mean_0_and_deviation_1() -> None:
 
 
 @pytest.fixture
-def place(tiny: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def place(beside_encoder: Path) -> Path:
     """The working folder, with `texts.txt`, and the published encoder as `mlm`."""
-    (tmp_path / "texts.txt").write_text("\n".join(TEXTS), encoding="utf-8")
-    (tmp_path / "mlm").symlink_to(tiny.run_dir / "publish" / "mlm")
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+    (beside_encoder / "texts.txt").write_text("\n".join(TEXTS), encoding="utf-8")
+    return beside_encoder
 
 
 def test_the_ranking_is_by_the_cosine_of_the_vectors(place: Path, kobert: Callable[..., Any]) -> None:

@@ -27,13 +27,11 @@ METHODS = ("--by", "mean", "--by", "bm25", "--by", "hybrid")
 
 
 @pytest.fixture
-def place(tiny: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    (tmp_path / "texts.txt").write_text("\n".join(LINES), encoding="utf-8")
-    (tmp_path / "more.txt").write_text("연기가 " * 300 + "끝\n다른 줄", encoding="utf-8")
-    (tmp_path / "table.csv").write_text(TABLE, encoding="utf-8")
-    (tmp_path / "mlm").symlink_to(tiny.run_dir / "publish" / "mlm")
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+def place(beside_encoder: Path) -> Path:
+    (beside_encoder / "texts.txt").write_text("\n".join(LINES), encoding="utf-8")
+    (beside_encoder / "more.txt").write_text("연기가 " * 300 + "끝\n다른 줄", encoding="utf-8")
+    (beside_encoder / "table.csv").write_text(TABLE, encoding="utf-8")
+    return beside_encoder
 
 
 @pytest.mark.parametrize(

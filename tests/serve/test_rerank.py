@@ -145,11 +145,9 @@ def test_onnx_orders_as_torch_does(folders: dict[str, str]) -> None:
 
 
 @pytest.fixture
-def place(tiny: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    (tmp_path / "texts.txt").write_text("\n".join(TEXTS), encoding="utf-8")
-    (tmp_path / "mlm").symlink_to(tiny.run_dir / "publish" / "mlm")
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+def place(beside_encoder: Path) -> Path:
+    (beside_encoder / "texts.txt").write_text("\n".join(TEXTS), encoding="utf-8")
+    return beside_encoder
 
 
 def test_the_first_texts_of_a_search_are_ordered_anew(
