@@ -3,6 +3,7 @@ the corpus, since a misspelt name would otherwise stop the run hours later."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from kobert_pipeline.checkpoint.source import local_folder
 from kobert_pipeline.checkpoint.stage import MODEL
@@ -20,8 +21,8 @@ NAMES_SHOWN = 10
 
 
 def validate_checkpoint(recipe: Recipe, run_dir: Path) -> None:
-    """Raise UserError unless the checkpoint has as many positions as the recipe uses, and can be pretrained as it
-    says. One on the Hub that was not fetched yet is checked by the stages."""
+    """Raise UserError unless the checkpoint has as many positions as the recipe uses and a head for each of its tasks,
+    and can be pretrained as it says. One on the Hub that was not fetched yet is checked by the stages."""
     if recipe.checkpoint is None:
         return
     # a folder of this machine, or the run's copy of what was fetched
@@ -37,8 +38,27 @@ def validate_checkpoint(recipe: Recipe, run_dir: Path) -> None:
                 f"features.{name}.max_length is {features.max_length}, but {recipe.checkpoint} has {positions} "
                 "positions; lower it"
             )
+    refuse_missing_heads(recipe, config, recipe.checkpoint)
     if recipe.continues:
         refuse_unfit(recipe.pretrain.objective, recipe.pretrain.longest, config, recipe.checkpoint)
+
+
+def refuse_missing_heads(recipe: Recipe, config: dict[str, Any], checkpoint: str) -> None:
+    """Raise UserError for a fine-tuning whose head `transformers` does not have for the type of model that the
+    checkpoint's config names."""
+    import transformers
+
+    kind = config["model_type"]
+    for name, tuned in recipe.finetune.items():
+        task = recipe.features[tuned.features or name].task
+        if tuned.ngrams or tuned.encoder == "frozen":
+            continue  # they have no head of `transformers`
+        heads = getattr(transformers, task.auto_class)._model_mapping
+        if kind in transformers.CONFIG_MAPPING and transformers.CONFIG_MAPPING[kind] not in heads:
+            raise UserError(
+                f"finetune.{name} uses the task {task.name}, for which {checkpoint} (of the type {kind}) has no head "
+                f"(transformers' {task.auto_class}); give another checkpoint"
+            )
 
 
 def refuse_unmatched(corpus: CorpusOptions | None, data_dir: Path, patterns_of: Mapping[str, Sequence[str]]) -> None:

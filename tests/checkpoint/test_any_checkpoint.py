@@ -238,6 +238,12 @@ def test_what_is_no_checkpoint_is_refused_in_one_sentence(data: Path, tmp_path: 
     assert "100 positions" in complaint(whole, features=long, finetune={"nsmc": {}})
 
 
+def test_check_names_a_task_for_which_a_checkpoint_has_no_head(data: Path, tmp_path: Path, kobert: Callable) -> None:
+    path = recipe(tmp_path, "mini-korquad", data, publish={})
+    said = kobert("check", path).complaint
+    assert "finetune.nsmc uses the task nsmc, for which mini-korquad (of the type splinter) has no head" in said
+
+
 @pytest.mark.parametrize("name", ["../gone", "./gone", "/gone/model", "~/model", "models/run/gone", "some/-bert"])
 def test_a_missing_folder_is_found_by_check(name: str, data: Path, tmp_path: Path, kobert: Callable) -> None:
     path = recipe(tmp_path, name, data)

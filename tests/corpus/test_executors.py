@@ -216,15 +216,21 @@ print("Submitted batch job", number)
 SQUEUE = """#!{python}
 import os, sys
 job = sys.argv[sys.argv.index("--jobs") + 1]
+if not os.path.exists(asked := {folder!r} + f"/asked{{job}}"):
+    open(asked, "w").close()
+    sys.exit("slurm_load_jobs error: Unable to contact slurm controller (connect failure)")
 pid = open({folder!r} + f"/pid{{job}}").read()
 state = open(f"/proc/{{pid}}/stat").read().split()[2] if os.path.exists(f"/proc/{{pid}}") else "Z"
-print("" if state == "Z" else f"{{job}} running")
+if state == "Z":
+    sys.exit("slurm_load_jobs error: Invalid job id specified")
+print(f"{{job}} running")
 """
 
 
 @pytest.fixture
 def fake_slurm(tmp_path, monkeypatch):
-    """`sbatch`, `squeue` and `srun` that run jobs on this machine, one array task after the other."""
+    """`sbatch`, `squeue` and `srun` that run jobs on this machine, one array task after the other. The first query of
+    each job fails, as while a controller restarts."""
     folder = tmp_path / "slurm"
     folder.mkdir()
     programs = {
@@ -258,6 +264,13 @@ def test_a_mistake_in_a_slurm_task_comes_back(tmp_path, fake_slurm):
             tmp_path,
             tmp_path / "out",
         )
+
+
+def test_slurm_that_stays_silent_is_named(tmp_path, fake_slurm, monkeypatch):
+    monkeypatch.setattr(slurm, "FAILED_QUERIES", 1)
+    executor = {"name": "slurm", "partition": "cpu"}
+    with pytest.raises(UserError, match=r"squeue does not say how job 1 stands .*Unable to contact"):
+        run(options(executor=executor), CORPORA, tmp_path / "out")
 
 
 def test_without_slurm_there_is_a_sentence(tmp_path, monkeypatch):

@@ -15,6 +15,8 @@ from kobert_pipeline.errors import UserError
 
 POLL_SECONDS = 10
 """Seconds between two queries of the tasks' state."""
+FAILED_QUERIES = 60
+"""Queries in a row that may fail, ten minutes of them: a controller that restarts answers again."""
 
 
 class Slurm(Executor):
@@ -58,12 +60,22 @@ class Slurm(Executor):
         )
 
     def wait(self, executor: Any) -> None:
-        """Block until every task has its completion mark, or squeue no longer lists the job."""
+        """Block until every task has its completion mark, or squeue no longer lists the job. Raises UserError where
+        squeue keeps failing."""
+        failed = 0
         while executor.get_incomplete_ranks() and executor.job_id != -1:
             running = subprocess.run(
                 ["squeue", "--noheader", "--jobs", str(executor.job_id)], capture_output=True, text=True, check=False
             )
-            # a job that ended without all its marks has failed tasks, which `Executor.run` reports
-            if running.returncode or not running.stdout.strip():
+            # a job that ended without all its marks has failed tasks, which `Executor.run` reports; Slurm forgets it
+            # some minutes after its end
+            is_unknown = "Invalid job id" in running.stderr
+            if is_unknown or (not running.returncode and not running.stdout.strip()):
                 return
+            failed = failed + 1 if running.returncode else 0
+            if failed == FAILED_QUERIES:
+                raise UserError(
+                    f"squeue does not say how job {executor.job_id} stands ({running.stderr.strip():.200}); the "
+                    "job may still run: when Slurm answers again and it has ended, run the same command again"
+                )
             time.sleep(POLL_SECONDS)
