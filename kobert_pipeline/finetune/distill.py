@@ -23,7 +23,7 @@ from kobert_pipeline.progress import report
 from kobert_pipeline.shards.format import PARAGRAPH, Shards, ranges
 from kobert_pipeline.tokenizer.loading import load_tokenizer, vocabulary_in
 from kobert_pipeline.tokenizer.plain import PLAIN
-from kobert_pipeline.tokenizer.special_tokens import CLS_ID, SEP_ID, UNK_ID
+from kobert_pipeline.tokenizer.special_tokens import SpecialIds
 from kobert_pipeline.training.weight_files import NGRAMS
 
 VERSION = 2
@@ -118,7 +118,7 @@ def run(
     labels = mean_probabilities(unlabelled, folders, backend, bf16)
     if options.train_share:
         write_array(out / OF_TRAIN, out_of_fold(Features.load(features / "train"), teachers, backend, bf16))
-    unlabelled = encode_for_student(unlabelled, settings, tokenizer)
+    unlabelled = encode_for_student(unlabelled, settings, tokenizer, backend, special)
     for name, array in {**unlabelled.arrays, SOFT_LABELS: labels}.items():
         write_array(out / f"{name}.npy", array)
     return {
@@ -193,26 +193,36 @@ def draw_paragraphs(shards: Shards, count: int, max_length: int, known: set[str]
     return Features(arrays, [])
 
 
-def encode_for_student(texts: Features, settings: dict[str, Any], tokenizer: Path) -> Features:
+def encode_for_student(
+    texts: Features, settings: dict[str, Any], tokenizer: Path, backend: Tokenizer, special: SpecialIds
+) -> Features:
     """The texts as a student reads them, by the `settings` of its features: some of them without the analyzer, and some
-    without white space."""
+    without white space. `backend` and `special` are those of the tokenizer in the folder `tokenizer`."""
     shares = settings.get("plain_share", 0), settings.get("unspaced_share", 0)
     if not any(shares):
         return texts
-    plain = Tokenizer.from_file(str(tokenizer / PLAIN / "tokenizer.json"))
+    file = tokenizer / PLAIN / "tokenizer.json"
+    # other projects' tokenizers have no analyzer, so that there is nothing to leave out
+    plain = Tokenizer.from_file(str(file)) if file.is_file() else backend
     # the analyzer takes seconds to load, and only texts that lose their white space need it again
     loaded = load_tokenizer(tokenizer) if settings.get("unspaced_share") else None
-    return encode_anew(texts, *shares, loaded, plain, settings["max_length"])
+    return encode_anew(texts, *shares, loaded, plain, special, settings["max_length"])
 
 
 def encode_anew(
-    texts: Features, plain_share: float, unspaced_share: float, loaded: Any, plain: Tokenizer, max_length: int
+    texts: Features,
+    plain_share: float,
+    unspaced_share: float,
+    loaded: Any,
+    plain: Tokenizer,
+    special: SpecialIds,
+    max_length: int,
 ) -> Features:
     """The texts, with shares of them, drawn at random, encoded by the tokenizer `plain` instead of `loaded`, and
     encoded without white space; the two have the same vocabulary. `loaded` may be None without an `unspaced_share`."""
     rows = [ids.tolist() for ids in ngrams.ids_of_texts(texts)]
     # a text with an unknown token keeps its tokens, since they do not spell it
-    spelled = np.array([UNK_ID not in row for row in rows], bool)
+    spelled = np.array([set(special.every).isdisjoint(row) for row in rows], bool)
     plainly = spelled & (np.random.default_rng(DRAW_SEED).random(len(rows)) < plain_share)
     unspaced = spelled & (np.random.default_rng(UNSPACED_SEED).random(len(rows)) < unspaced_share)
     for drawn, encode in (
@@ -224,7 +234,7 @@ def encode_anew(
         batch = ["".join(text.split()) if unspaced[row] else text for row, text in zip(indices, spellings, strict=True)]
         for row, ids in zip(indices, encode(batch) if batch else [], strict=True):
             rows[row] = ids[: max_length - 2]
-    return features_of_ids([[CLS_ID, *row, SEP_ID] for row in rows])
+    return features_of_ids([[special.cls, *row, special.sep] for row in rows])
 
 
 def paragraphs(shards: Shards) -> tuple[np.ndarray, np.ndarray]:

@@ -14,9 +14,12 @@ from huggingface_hub import ModelCard
 from layouts import LAYOUTS, made
 
 from kobert_pipeline.checkpoint.source import base_model_of
+from kobert_pipeline.features.format import features_of_ids
 from kobert_pipeline.features.tasks.korquad import KorQuad
 from kobert_pipeline.features.tasks.nsmc import Nsmc
 from kobert_pipeline.files import read_json, sha256, write_json
+from kobert_pipeline.finetune.distill import encode_for_student
+from kobert_pipeline.tokenizer.loading import vocabulary_in
 
 REVIEWS = {"train": "reviews_train.txt", "test": "reviews_test.txt"}
 QUESTIONS = {"train": "qa_dev.json"}
@@ -236,6 +239,18 @@ def test_what_is_no_checkpoint_is_refused_in_one_sentence(data: Path, tmp_path: 
     assert "publish.nsmc.source is 'pretrain'" in complaint(whole, publish={"nsmc": {"source": "pretrain"}})
     long = {"nsmc": {"task": "nsmc", "train": "reviews_train.txt", "max_length": 128}}
     assert "100 positions" in complaint(whole, features=long, finetune={"nsmc": {}})
+
+
+def test_soft_labelled_texts_lose_their_white_space_with_any_tokenizer(tmp_path: Path) -> None:
+    folder = made("kcbert", tmp_path)
+    backend, special = vocabulary_in(folder)
+    rows = [backend.encode(text, add_special_tokens=False).ids for text in ("정말 재미있는 영화", "다시 보고 싶다")]
+    texts = features_of_ids([[special.cls, *row, special.sep] for row in rows])
+    settings = {"unspaced_share": 1, "max_length": 24}
+    encoded = encode_for_student(texts, settings, folder, backend, special)
+    joined = [backend.encode(backend.decode(row).replace(" ", "")).ids for row in rows]
+    assert encoded.arrays["input_ids"].tolist() == [*joined[0], *joined[1]]
+    assert joined[0][1:-1] != rows[0]
 
 
 def test_check_names_a_task_for_which_a_checkpoint_has_no_head(data: Path, tmp_path: Path, kobert: Callable) -> None:
