@@ -105,14 +105,20 @@ def parse_labels(text: str | None) -> dict[str, str] | None:
 
 def note_unused_options(checkpoint: Path, config: dict[str, Any], task: str | None) -> None:
     """Say where another task than the checkpoint's own leaves out options on which its predictions depend."""
-    from kobert_pipeline.inference.checkpoint import choose_task, task_options
+    from kobert_pipeline.features.task import Task
+    from kobert_pipeline.inference.checkpoint import task_options
 
     stored = task_options(checkpoint, config) if task else {}
     if not stored or stored["name"] == task:
         return
-    names = choose_task({"name": stored["name"]}).inference_options
+    names = (Task.variant(name).inference_options if name in Task.names() else () for name in (stored["name"], task))
+    of_stored, of_task = names
     # quoted for the shell, since a group of options has braces
-    settings = [shlex.quote(f"{name}={json.dumps(stored[name])}") for name in names if stored.get(name)]
+    settings = [
+        shlex.quote(f"{name}={json.dumps(stored[name])}")
+        for name in of_stored
+        if name not in of_task and stored.get(name)
+    ]
     if settings:
         listed = " ".join(f"--set {setting}" for setting in settings)
         print(

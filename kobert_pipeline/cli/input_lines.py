@@ -31,6 +31,16 @@ def text_batches(texts: list[str], option: str = "- <") -> Iterator[list[str]]:
     return iter([texts])
 
 
+def refuse_file_names(texts: list[str]) -> None:
+    """Raise UserError for a text on the command line that is the name of a file beside files given with --in: the shell
+    makes `--in *.txt` an option with one file, and texts."""
+    if named := next(filter(os.path.isfile, texts), None):
+        raise UserError(
+            f"{named} is a file, but only the name right after --in is read as one; repeat --in for each file (the "
+            "shell turns a pattern such as *.txt into several names)"
+        )
+
+
 def refuse_blank_arguments(texts: list[str]) -> None:
     """Raise UserError for a text on the command line that is empty or only white space, such as a variable without a
     value."""

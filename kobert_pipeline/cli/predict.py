@@ -18,6 +18,7 @@ from kobert_pipeline.cli.input_lines import (
     file_batches,
     is_table,
     refuse_blank_arguments,
+    refuse_file_names,
     refuse_missing,
     text_batches,
 )
@@ -89,6 +90,8 @@ def predict(
 
     Example: kobert predict runs/quickstart/publish/nsmc "정말 재밌다"
     """
+    if files:
+        refuse_file_names(texts or [])
     if ((file := only_one(files or [])) is None) == (not texts):
         raise UserError("give either texts or --in FILE")
     if columns and file in (None, "-"):

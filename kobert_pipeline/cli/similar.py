@@ -13,7 +13,7 @@ import typer
 from kobert_pipeline.cli.arguments import AsJson, Folder, TokenizerName
 from kobert_pipeline.cli.embed import Column, Layers, Weights, parse_layers
 from kobert_pipeline.cli.formatting import print_json, print_table
-from kobert_pipeline.cli.input_lines import file_batches, refuse_missing, refuse_tables
+from kobert_pipeline.cli.input_lines import file_batches, refuse_file_names, refuse_missing, refuse_tables
 from kobert_pipeline.errors import UserError
 
 if TYPE_CHECKING:
@@ -146,6 +146,8 @@ def _refuse_conflicts(
     vectors: Path | None,
     index: Path | None,
 ) -> None:
+    if candidates:
+        refuse_file_names(queries or [])
     if index and (candidates or column or gold or vectors):
         raise UserError("--index has the texts and their vectors; leave --in, --column, --gold and --vectors out")
     if bool(gold) == bool(queries and (candidates or index)) or (gold and (queries or candidates or column or vectors)):

@@ -155,9 +155,9 @@ class NgramModel:
         self.classifier, self.config, self.backend, self.name_or_path = classifier, config, backend, ""
 
     @classmethod
-    def load(cls, folder: Path, tokenizer: Path) -> "NgramModel":
-        """The classifier in a folder, for texts as the tokenizer in the other folder reads them."""
-        return cls(NgramClassifier.load(folder), ConfigValues(read_json(folder / CONFIG)), vocabulary_in(tokenizer)[0])
+    def load(cls, folder: Path, backend: Any) -> "NgramModel":
+        """The classifier in a folder, for texts that the tokenizer with this backend reads."""
+        return cls(NgramClassifier.load(folder), ConfigValues(read_json(folder / CONFIG)), backend)
 
     def predict(self, task: Task, features: Features) -> Predicted:
         """The predictions for features of the task; the logits are the logarithms of probabilities."""

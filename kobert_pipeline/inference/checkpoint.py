@@ -66,7 +66,9 @@ class Checkpoint:
         in place of its options, and with other names for its `labels`. Raises UserError where neither names a task."""
         task = deepcopy(self.named_task)
         if name is not None and task.get("name") != name:
-            task = {"name": name}  # the options of one task mean nothing to another
+            # how files are read means nothing to another task, but predictions depend on these
+            shared = Task.variant(name).inference_options if name in Task.names() else ()
+            task = {"name": name} | {option: task[option] for option in shared if option in task}
         if not task:
             raise UserError(
                 f"{self.folder} does not say which task it was fine-tuned on; name it with "

@@ -83,7 +83,7 @@ def load(name: str | Path, tokenizer: str | Path | None = None, backend: str = T
     else:
         loaded = load_tokenizer(tokenizer_folder, with_transformers=False)
         is_linear = backend == BY_NGRAMS
-        model = load_ngrams(folder, tokenizer_folder, published) if is_linear else load_onnx(folder, backend)
+        model = load_ngrams(folder, loaded, published) if is_linear else load_onnx(folder, backend)
     if not published:  # a run's lacks what fine-tuning added
         add_tokens(loaded, added_tokens(model.config.to_dict()))
     tokens = model.config.vocab_size
@@ -158,11 +158,11 @@ def load_onnx(folder: Path, backend: str) -> Any:
         return onnx_model.load(folder, name, config)
 
 
-def load_ngrams(folder: Path, tokenizer: Path, published: bool) -> NgramModel:
-    """Load a classifier over n-grams; if `published`, its folder has a tokenizer, too."""
+def load_ngrams(folder: Path, tokenizer: Any, published: bool) -> NgramModel:
+    """Load a classifier over n-grams for the texts of a tokenizer; if `published`, its folder has one, too."""
     refuse_incomplete(folder, ("config.json",), published)
     with load_errors(folder):
-        return NgramModel.load(folder, tokenizer)
+        return NgramModel.load(folder, tokenizer.backend_tokenizer)
 
 
 def load_tokenizer(folder: Path, with_transformers: bool = True) -> Any:

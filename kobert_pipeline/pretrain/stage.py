@@ -145,6 +145,12 @@ class PretrainOptions(Options):
                 f"num_attention_heads {self.architecture.num_attention_heads} must divide hidden_size "
                 f"{self.architecture.hidden_size}"
             )
+        if self.base and LOST_PARTS.keys() >= set(self.architecture.heads):
+            (lost,) = (LOST_PARTS[head] for head in self.architecture.heads)
+            raise ValueError(
+                f"base {self.base} is a {self.architecture.name}, which cannot be trained further: published ones lack "
+                f"{lost}; start from another model, such as a bert or modernbert"
+            )
         if self.objective.head not in self.architecture.heads:
             guess = did_you_mean(self.objective.head, self.architecture.heads)
             raise ValueError(

@@ -20,7 +20,7 @@ from kobert_pipeline.publish.export import export_plain
 from kobert_pipeline.publish.model_card import card_text, cost_of_rounding, metadata
 from kobert_pipeline.publish.quantization_loss import difference
 from kobert_pipeline.publish.snippets import EXAMPLE
-from kobert_pipeline.tokenizer.loading import load_tokenizer
+from kobert_pipeline.tokenizer.loading import load_tokenizer, vocabulary_in
 from kobert_pipeline.tokenizer.plain import PLAIN
 from kobert_pipeline.training.hf_config import inference_length
 from kobert_pipeline.training.weight_files import NGRAMS
@@ -61,9 +61,10 @@ def cost_on_dev(features: Path, tokenizer: Path, trained: WeightFile, published:
     in the folder `features`, which the other `tokenizer` made."""
     task, dev = Task.of_features(features), Features.load(features / "dev")
     folder, config = published.folder, read_json(published.folder / CONFIG)
-    arrays = featurize_in_parts(task, dev.examples, load_tokenizer(folder), inference_length(config))
-    ours = NgramModel.load(trained.folder, tokenizer).predict(task, dev)
-    theirs = NgramModel.load(folder, folder).predict(task, Features(arrays, dev.examples))
+    loaded = load_tokenizer(folder)
+    arrays = featurize_in_parts(task, dev.examples, loaded, inference_length(config))
+    ours = NgramModel.load(trained.folder, vocabulary_in(tokenizer)[0]).predict(task, dev)
+    theirs = NgramModel.load(folder, loaded.backend_tokenizer).predict(task, Features(arrays, dev.examples))
     return difference(ours, theirs)
 
 

@@ -307,12 +307,13 @@ def test_a_table_with_other_columns_is_read_as_the_message_says(tiny: Any, tmp_p
     assert json.loads(result.out)["clean"]["examples"] == 2 and "leaves out" not in result.err
 
 
-def test_options_that_another_task_leaves_out_are_named(
+def test_another_task_keeps_the_options_that_it_has_and_names_the_others(
     tiny: Any, corpora: Path, tmp_path: Path, kobert: Callable
 ) -> None:
     folder = Path(shutil.copytree(tiny.run_dir / "publish" / "korquad", tmp_path / "priors"))
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    config["task_specific_params"]["korquad"]["answer_priors"] = {"type": 8}
+    state = config["task_specific_params"].pop("korquad") | {"answer_priors": {"type": 8}, "null_threshold": 1.5}
+    config["task_specific_params"]["mrc"] = state
     (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
     (folder / "manifest.json").unlink()
     rows = tmp_path / "rows.jsonl"
@@ -320,9 +321,11 @@ def test_options_that_another_task_leaves_out_are_named(
         '{"context": "한글은 1446년에 나왔다.", "question": "언제?", "answer": "1446년", "start": 4}\n',
         encoding="utf-8",
     )
-    result = kobert("evaluate", folder, rows, "--task", "span")
-    assert result.code == 0 and "leaves out options of the checkpoint's task korquad: " in result.err
-    assert """--set 'answer_priors={"type": 8}'""" in result.err
+    result = kobert("evaluate", folder, rows, "--task", "korquad")
+    assert result.code == 0
+    assert "--task korquad leaves out options of the checkpoint's task mrc: --set null_threshold=1.5\n" in result.err
+    task = Checkpoint.load(folder).for_task("korquad").task
+    assert task.answer_priors.type == 8  # type: ignore[attr-defined]
 
 
 def test_a_checkpoint_without_its_history_is_evaluated_by_its_config(tiny: Any, corpora: Path, tmp_path: Path) -> None:

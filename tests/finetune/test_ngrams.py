@@ -141,7 +141,8 @@ def test_a_published_baseline_gives_the_labels_of_its_training(
     run_dir = baseline_run[0]
     folder, test = run_dir / "publish" / "linear", Features.load(run_dir / "features" / "nsmc" / "test")
     labels = {row["id"]: row["prediction"] for row in read_json_lines(run_dir / "finetune/nsmc-ngrams/1" / PREDICTIONS)}
-    monkeypatch.setitem(sys.modules, "torch", None)  # importing it raises ImportError
+    for library in ("torch", "transformers"):
+        monkeypatch.setitem(sys.modules, library, None)  # importing it raises ImportError
     checkpoint = Checkpoint.load(folder)
     predicted = checkpoint.predict([example["text"] for example in test.examples])
     pairs = list(zip(predicted, test.examples, pairwise(test.arrays["windows"].tolist()), strict=True))

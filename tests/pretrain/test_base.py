@@ -243,3 +243,12 @@ def test_a_config_that_makes_no_model_to_start_from_is_refused(values: dict[str,
         read_config(tmp_path)
     assert str(refused.value).startswith(f"pretrain.base: {tmp_path / 'config.json'} ")
     assert str(refused.value).endswith("give another folder")
+
+
+@pytest.mark.parametrize("objective", ["mlm", "mlm_rss"])
+def test_a_base_without_any_head_for_pretraining_is_refused_whatever_the_objective(
+    objective: str, tmp_path: Path
+) -> None:
+    base = saved(tmp_path / "base", "SplinterModel", ENCODER)
+    with pytest.raises(ValueError, match="is a splinter, which cannot be trained further"):
+        PretrainOptions.model_validate({"objective": objective, "base": str(base)})
