@@ -105,14 +105,12 @@ def parse_labels(text: str | None) -> dict[str, str] | None:
 
 def note_unused_options(checkpoint: Path, config: dict[str, Any], task: str | None) -> None:
     """Say where another task than the checkpoint's own leaves out options on which its predictions depend."""
-    from kobert_pipeline.features.task import Task
-    from kobert_pipeline.inference.checkpoint import task_options
+    from kobert_pipeline.inference.checkpoint import choose_task, task_options
 
     stored = task_options(checkpoint, config) if task else {}
     if not stored or stored["name"] == task:
         return
-    names = (Task.variant(name).inference_options if name in Task.names() else () for name in (stored["name"], task))
-    of_stored, of_task = names
+    of_stored, of_task = (choose_task({"name": name}).inference_options for name in (stored["name"], task))
     # quoted for the shell, since a group of options has braces
     settings = [
         shlex.quote(f"{name}={json.dumps(stored[name])}")

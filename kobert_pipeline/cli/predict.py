@@ -90,9 +90,7 @@ def predict(
 
     Example: kobert predict runs/quickstart/publish/nsmc "정말 재밌다"
     """
-    if files:
-        refuse_file_names(texts or [])
-    if ((file := only_one(files or [])) is None) == (not texts):
+    if ((file := only_one(files or [], texts or [])) is None) == (not texts):
         raise UserError("give either texts or --in FILE")
     if columns and file in (None, "-"):
         raise UserError("--column names columns of a table; give one with --in FILE, or leave it out")
@@ -111,10 +109,13 @@ def predict(
     _print_results(batches, as_json)
 
 
-def only_one(files: list[str]) -> str | None:
-    """The file of --in; None for none. Raises UserError for several: their results have no names of files."""
+def only_one(files: list[str], texts: list[str]) -> str | None:
+    """The file of --in; None for none. Raises UserError for several, also where they are among the `texts`: their
+    results have no names of files."""
     if len(files) > 1:
         raise UserError(f"--in is given {len(files)} times, but one file is read at a time; run the command for each")
+    if files:
+        refuse_file_names(texts)
     return files[0] if files else None
 
 
