@@ -31,13 +31,13 @@ def text_batches(texts: list[str], option: str = "- <") -> Iterator[list[str]]:
     return iter([texts])
 
 
-def refuse_file_names(texts: list[str]) -> None:
+def refuse_file_names(texts: list[str], advice: str) -> None:
     """Raise UserError for a text on the command line that is the name of a file beside files given with --in: the shell
-    makes `--in *.txt` an option with one file, and texts."""
+    makes `--in *.txt` an option with one file, and texts. `advice`: how the command takes several files."""
     if named := next(filter(os.path.isfile, texts), None):
         raise UserError(
-            f"{named} is a file, but only the name right after --in is read as one; repeat --in for each file (the "
-            "shell turns a pattern such as *.txt into several names)"
+            f"{named} is a file, but only the name right after --in is read as one; {advice} (the shell turns a "
+            "pattern such as *.txt into several names)"
         )
 
 

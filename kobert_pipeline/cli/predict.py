@@ -115,7 +115,7 @@ def only_one(files: list[str], texts: list[str]) -> str | None:
     if len(files) > 1:
         raise UserError(f"--in is given {len(files)} times, but one file is read at a time; run the command for each")
     if files:
-        refuse_file_names(texts)
+        refuse_file_names(texts, "run the command for each file")
     return files[0] if files else None
 
 

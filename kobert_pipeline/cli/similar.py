@@ -147,7 +147,7 @@ def _refuse_conflicts(
     index: Path | None,
 ) -> None:
     if candidates:
-        refuse_file_names(queries or [])
+        refuse_file_names(queries or [], "repeat --in for each file")
     if index and (candidates or column or gold or vectors):
         raise UserError("--index has the texts and their vectors; leave --in, --column, --gold and --vectors out")
     if bool(gold) == bool(queries and (candidates or index)) or (gold and (queries or candidates or column or vectors)):

@@ -655,7 +655,7 @@ def test_predict_reads_tables_and_lines_from_files(tiny, tmp_path, kobert, monke
     for words, said in [
         ((), "give either texts or --in FILE"),
         (("글", "--in", tmp_path / "a.csv"), "give either texts or --in FILE"),
-        (("--in", tmp_path / "a.csv", tmp_path / "d.csv"), "repeat --in for each file"),
+        (("--in", tmp_path / "a.csv", tmp_path / "d.csv"), "is read as one; run the command for each file"),
         (("글", "--column", "document"), "--column names columns of a table"),
         (("--in", tmp_path / "none.csv"), "none.csv is not a file"),
         (("--in", tmp_path / "a.csv", "--column", "text"), "there is no column 'text'"),

@@ -264,7 +264,10 @@ def test_wrong_arguments_are_refused(place: Path, kobert: Callable[..., Any], co
         (["--gold", corpora / "qa_dev.json", *VECTORS], "or --gold FILE.json without these"),
         (["연기", "--in", "nowhere.txt"], "nowhere.txt is not a file"),
         # what the shell makes of `--in *.txt`
-        (["연기", "--in", "texts.txt", "texts.txt"], "only the name right after --in is read as one"),
+        (
+            ["연기", "--in", "texts.txt", "texts.txt"],
+            "only the name right after --in is read as one; repeat --in for each file",
+        ),
         (["연기", "--in", corpora / "qa_dev.json"], "is not one text per line"),
         (["연기", "--in", "texts.txt", "--by", "mena"], "did you mean 'mean'"),
         (["연기", "--in", "texts.txt", "--hybrid-pooling", "bm25"], "there is no pooling 'bm25'"),
