@@ -16,6 +16,8 @@ from kobert_pipeline.training.hf_config import with_label_keys, with_model_type
 from kobert_pipeline.training.weight_files import (
     FILES,
     INDEX_SUFFIX,
+    NGRAMS,
+    NGRAMS_FOLDER,
     WEIGHTS,
     lack_of_weights,
     listed_parts,
@@ -103,7 +105,8 @@ def fetch(repo: str, revision: str | None, weights: str | None = WEIGHTS, tokeni
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HTTPError  # type: ignore[attr-defined]
 
-    small = [CONFIG, CARD, "training_manifest.json", *TOKENIZER_FILES]
+    small = [CONFIG, CARD, "training_manifest.json", *TOKENIZER_FILES, NGRAMS]
+    small += [f"{NGRAMS_FOLDER}/{name}" for name in (NGRAMS, CONFIG)]
     small += [f"{tokenizer}/{name}" for name in TOKENIZER_FILES] if tokenizer else []
     try:
         folder = Path(snapshot_download(repo, revision=revision, allow_patterns=small))

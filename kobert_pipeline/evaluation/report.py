@@ -3,6 +3,7 @@
 from typing import Any
 
 from kobert_pipeline.features.metrics import standard_error
+from kobert_pipeline.finetune.prior_ablation import NETWORK, WITH_NGRAMS
 from kobert_pipeline.markdown import ablation_table, class_tables, escaped, table
 
 WRONG_LABELS = 20
@@ -39,9 +40,7 @@ def sections(results: dict[str, Any]) -> list[str]:
     ]
     parts += [f"Note: {escaped(note)}." for note in results.get("notes", [])]
     if "prior_ablation" in results:
-        threshold = [THRESHOLD_NOTE] if results["task"].get("null_threshold") is not None else []
-        note = " ".join([ABLATION_NOTE, *threshold])
-        parts += ["## With and without priors", note, ablation_table(results["prior_ablation"])]
+        parts += ablation_parts(results)
     if "calibration" in results:
         parts += ["## Probability of answers", CALIBRATION_NOTE, calibration_table(results["calibration"])]
     if "classification_report" in results:
@@ -55,6 +54,15 @@ def sections(results: dict[str, Any]) -> list[str]:
     if "errors" in results:
         parts += ["## Where answers go wrong", *error_parts(results["errors"])]
     return parts
+
+
+def ablation_parts(results: dict[str, Any]) -> list[str]:
+    """What the network alone knows, and what is added to it."""
+    ablation = results["prior_ablation"]
+    if WITH_NGRAMS in ablation:
+        return ["## With and without n-grams", ablation_table(ablation)]
+    threshold = [THRESHOLD_NOTE] if results["task"].get("null_threshold") is not None else []
+    return ["## With and without priors", " ".join([ABLATION_NOTE, *threshold]), ablation_table(ablation)]
 
 
 def calibration_table(rows: list[dict[str, Any]]) -> str:
@@ -71,7 +79,8 @@ def headline(results: dict[str, Any]) -> str:
     scores = score_list(results["clean"]["scores"])
     if "prior_ablation" not in results:
         return scores
-    return f"the network alone {score_list(results['prior_ablation']['network_alone'])}, with its priors {scores}"
+    added = "n-grams" if WITH_NGRAMS in results["prior_ablation"] else "its priors"
+    return f"the network alone {score_list(results['prior_ablation'][NETWORK])}, with {added} {scores}"
 
 
 def sampling_error(clean: dict[str, Any]) -> str:

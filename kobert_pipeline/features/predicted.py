@@ -18,6 +18,8 @@ class Predicted:
     features: Features
     logits: Logits
     predictions: list[Any]
+    network: "Predicted | None" = None
+    """What the network alone predicts, where a model without one took part."""
 
     @cached_property
     def scores(self) -> dict[str, float]:

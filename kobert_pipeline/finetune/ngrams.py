@@ -73,6 +73,10 @@ class Ngrams(Options):
         return self
 
 
+BESIDE_ENCODER = Ngrams(unit="jamo", min_n=2, max_n=9, c=0.05, max_tokens=5_000_000)
+"""The classifier beside an encoder, the best of those tried on NSMC's dev split (docs/results/tries.md)."""
+
+
 @dataclass(frozen=True)
 class NgramClassifier:
     """`columns` (N,), the hash values of the n-grams that have a weight, in order; `weights` (binary problems, N) and

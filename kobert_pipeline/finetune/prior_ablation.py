@@ -1,5 +1,5 @@
-"""What a model has learned and what rules add to it: scores of the network alone, with its priors, and of the priors
-alone.
+"""What a network has learned and what else adds to it: scores of the network alone, with its priors, and of the priors
+alone; for an encoder with n-grams, of the network alone and of both.
 
 Priors are options of a task that change its predictions without having been learned, such as the `answer_priors` of
 `SpanTask`. Rules can answer a large part of the questions without any network, so a score with priors says nothing of
@@ -13,6 +13,9 @@ from kobert_pipeline.features.rows import Logits
 from kobert_pipeline.features.task import Task
 
 NETWORK, BOTH, PRIORS = "network_alone", "network_and_priors", "priors_alone"
+WITH_NGRAMS = "network_and_n-grams"
+WHOLE = (BOTH, WITH_NGRAMS)
+"""The parts that are a model as it is used."""
 TIE_SEEDS = (1, 2, 3)
 """Seeds that break the ties between answers to which the priors give the same score."""
 TIE_NOISE = 1e-6
@@ -20,8 +23,10 @@ TIE_NOISE = 1e-6
 
 
 def prior_ablation(predicted: Predicted) -> dict[str, dict[str, float]]:
-    """The scores in percent of the network alone, with its priors, and of the priors alone (the mean over `TIE_SEEDS`);
-    {} for a task without priors. The model is not run again."""
+    """The scores in percent of the network alone, with its priors, and of the priors alone (the mean over `TIE_SEEDS`),
+    or of the network alone and with n-grams; {} where nothing is added to it. The model is not run again."""
+    if predicted.network:
+        return {NETWORK: predicted.network.scores, WITH_NGRAMS: predicted.scores}
     if (ablated := predicted.task.ablate_priors()) is None:
         return {}
     network, priors = ablated

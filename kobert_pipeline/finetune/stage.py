@@ -13,17 +13,19 @@ from kobert_pipeline.config.options import Options, Seed
 from kobert_pipeline.distributed import is_main_process
 from kobert_pipeline.errors import Postponed, UserError
 from kobert_pipeline.features.format import Features
+from kobert_pipeline.features.predicted import Predicted
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.files import read_json, read_json_with_digest, write_json_with_digest
-from kobert_pipeline.finetune import distill
+from kobert_pipeline.finetune import distill, with_ngrams
 from kobert_pipeline.finetune.class_weights import ClassWeights, label_weights
 from kobert_pipeline.finetune.cross_fit import Fold, without
 from kobert_pipeline.finetune.distill import Distillation, SoftLabels
 from kobert_pipeline.finetune.ngrams import Ngrams
 from kobert_pipeline.finetune.plan import FinetunePlan, Plans
-from kobert_pipeline.finetune.results import PREDICTIONS, record_test, split_details
+from kobert_pipeline.finetune.results import PREDICTIONS, record_test, rounded_scores, split_details
+from kobert_pipeline.tokenizer.loading import vocabulary_in
 from kobert_pipeline.training.evaluations import EVALUATIONS, Evaluations, read_evaluations
-from kobert_pipeline.training.hf_config import max_input_length
+from kobert_pipeline.training.hf_config import fine_tuned_for, max_input_length
 from kobert_pipeline.training.plan import TRAINING_WRITES
 from kobert_pipeline.training.trackers import Tracking
 
@@ -37,7 +39,9 @@ TRAINED = "logs/trained.json"
 """What the training of a run returned that was postponed before its test set was read."""
 PRETRAINED, SCRATCH = "pretrained", "scratch"
 """Where weights come from if not from another fine-tuning."""
-WRITES = (*(f"{MODEL}/{name}" for name in MODEL_FILES), PREDICTIONS, TRAINED, *TRAINING_WRITES)
+WRITES = (
+    *(f"{MODEL}/{name}" for name in (*MODEL_FILES, *with_ngrams.WRITES)), PREDICTIONS, TRAINED, *TRAINING_WRITES,
+)  # fmt: skip
 """Patterns of all files that the stage writes to its folder."""
 
 
@@ -65,6 +69,11 @@ class FinetuneOptions(Options):
     baseline: Literal["ngrams", "none"] = Field("ngrams", exclude_if=lambda value: value == "ngrams")
     """`ngrams`: where single texts get a label, also train a linear classifier over n-grams on the same features, in
     the fine-tuning `FEATURES-ngrams`, so that its scores stand beside the encoder's; `none`: do not."""
+    with_ngrams: bool | None = Field(None, exclude_if=lambda value: value is None)
+    """Whether a linear classifier over n-grams becomes a part of the model, where single texts get a label: dev chooses
+    the weights of encoder and n-grams. null: where there are fewer than 5,000 training texts, except with a `baseline`
+    of none, `class_weights`, `distill` or `cross_fit`. `kobert` predicts with both, other programs with the encoder
+    alone."""
     class_weights: ClassWeights | None = Field(None, exclude_if=lambda value: value is None)
     """Weights of the labels in the loss, for labels of texts, pairs and tokens: `balanced` lets each label count the
     same, however rare, and {LABEL: WEIGHT} gives the weights of some, the others have 1; null: every example counts the
@@ -76,6 +85,14 @@ class FinetuneOptions(Options):
     scores on dev."""
     plan: Plans = Plans()
     """Optimizer, schedule, epochs; lists of learning rates or epochs form a grid search."""
+
+    @property
+    def may_add_ngrams(self) -> bool:
+        """Whether n-grams may become a part of the model: for labels of single texts, which the options do not know."""
+        if self.with_ngrams is not None or self.ngrams is not None:
+            return bool(self.with_ngrams)
+        alone = self.baseline == "none" or self.class_weights or self.distill or self.cross_fit
+        return self.encoder == "tuned" and not alone
 
     def fold(self, seed: int) -> Fold | None:
         """The part of the training set that a seed leaves out, if any."""
@@ -108,7 +125,7 @@ class FinetuneOptions(Options):
     @model_validator(mode="after")
     def _check_ngrams(self) -> "FinetuneOptions":
         if self.ngrams is not None:
-            for name in ("init", "encoder", "class_weights", "distill", "plan"):
+            for name in ("init", "encoder", "class_weights", "distill", "plan", "with_ngrams"):
                 if getattr(self, name) != type(self).model_fields[name].default:
                     raise ValueError(f"{name} is for encoders, but ngrams trains none; leave one of the two out")
         return self
@@ -145,10 +162,12 @@ def run(
     tracking: Tracking | None = None,
     soft_labels: Path | None = None,
     before_test: bool = False,
+    tokenizer: Path | None = None,
 ) -> dict[str, Any]:
     """Train with `seed`, keep the model of the best evaluation in `out/model`, and, unless `options.test` is False,
     write `predictions.jsonl` for the test set. `trials`: {setting: folder} of a grid search, whose best setting is
-    used; `soft_labels`: the folder that `options.distill` needs. Returns the counts and scores for the manifest.
+    used; `soft_labels`: the folder that `options.distill` needs; `tokenizer`: the folder of the tokenizer that made the
+    features, where n-grams may become a part of the model. Returns the counts and scores for the manifest.
 
     Raises Postponed where `before_test` is true and a test set is to be read; when called again with `before_test`
     false, it only evaluates the test set."""
@@ -160,13 +179,15 @@ def run(
         Evaluations(out / EVALUATIONS).verify_best(out / MODEL)
     else:
         trained = _train_seed(options, plan, seed, features, pretrained, out, MODEL, tracking, soft_labels)
+        if tokenizer and is_main_process():
+            trained |= _add_ngrams(options, task, seed, features, tokenizer, out / MODEL)
     if not is_main_process():
         return {}  # rank 0 alone evaluates the test set and writes
     if before_test and options.test and (features / "test").is_dir():
         write_json_with_digest(out / TRAINED, {"trained": trained})
         raise Postponed("the test set")
     counts = selected | trained
-    return counts | (final_evaluation(task, features, out) if options.test else {})
+    return counts | (final_evaluation(task, features, out, tokenizer) if options.test else {})
 
 
 def trial(
@@ -281,19 +302,39 @@ def _class_weights(
     }
 
 
-def final_evaluation(task: Task, features: Path, out: Path) -> dict[str, Any]:
-    """Evaluate `out/model` on the test set and write its predictions to `out/predictions.jsonl`. Without a test set,
-    dev is predicted once more, with the weights that were kept, for its `split_details`; its scores are known."""
+def _add_ngrams(
+    options: FinetuneOptions, task: Task, seed: int, features: Path, tokenizer: Path, model: Path
+) -> dict[str, Any]:
+    """Add n-grams to the best model, where they go with it. Returns the counts that change: the scores on dev of both
+    together, and their weights; {} where the encoder stays alone."""
+    train = Features.load(features / "train")
+    if not (options.may_add_ngrams and with_ngrams.fits(task, len(train), options.with_ngrams)):
+        return {}
+    backend, max_length = vocabulary_in(tokenizer)[0], read_json(features / "task.json")["max_length"]
+    encoder = _encoder_predictions(task, features, "dev", model)
+    added = with_ngrams.train(encoder, without(train, options.fold(seed)), max_length, backend, seed, model)
+    return {"dev": rounded_scores(added.add_to(encoder)), "ngrams_weights": list(added.weights)}
+
+
+def _encoder_predictions(task: Task, features: Path, split: str, folder: Path) -> Predicted:
+    """What the model in a folder predicts for a split."""
     from kobert_pipeline.finetune.model import load, predict
     from kobert_pipeline.training.device import device
-    from kobert_pipeline.training.hf_config import fine_tuned_for
 
+    model = load(folder).to(device())
+    _, state = fine_tuned_for(model.config.to_dict())
+    examples = Features.load(features / split)
+    return predict(model, task.with_inference_state(state), examples, device(), activity=f"predicting {split}")
+
+
+def final_evaluation(task: Task, features: Path, out: Path, tokenizer: Path | None = None) -> dict[str, Any]:
+    """Evaluate `out/model` on the test set and write its predictions to `out/predictions.jsonl`. Without a test set,
+    dev is predicted once more, with the weights that were kept, for its `split_details`; its scores are known."""
     split = "test" if (features / "test").is_dir() else "dev"
     has_classes = type(task).classification_report is not Task.classification_report
     if split == "dev" and not (has_classes or task.ablate_priors()):
         return {}  # nothing to add to its scores
-    examples = Features.load(features / split)
-    model = load(out / MODEL).to(device())
-    _, state = fine_tuned_for(model.config.to_dict())
-    predicted = predict(model, task.with_inference_state(state), examples, device(), activity=f"predicting {split}")
+    predicted = _encoder_predictions(task, features, split, out / MODEL)
+    if tokenizer:
+        predicted = with_ngrams.with_ngrams(predicted, out / MODEL, vocabulary_in(tokenizer)[0])
     return (record_test(out, predicted) if split == "test" else {}) | split_details(predicted, split)

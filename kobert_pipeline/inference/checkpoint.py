@@ -26,7 +26,8 @@ from kobert_pipeline.features.tasks.multilabel import Multilabel
 from kobert_pipeline.files import read_json
 from kobert_pipeline.finetune.ngrams import NgramModel
 from kobert_pipeline.finetune.onnx_model import OnnxModel
-from kobert_pipeline.inference.loading import TORCH, head_of, load
+from kobert_pipeline.finetune.with_ngrams import WithNgrams
+from kobert_pipeline.inference.loading import TORCH, head_of, load, load_errors
 from kobert_pipeline.inference.windows import mean_by_text, splits, windows_of
 from kobert_pipeline.training.hf_config import fine_tuned_for, inference_length, output_names
 
@@ -171,14 +172,22 @@ class Checkpoint:
         arrays = featurize_in_parts(self.task, examples, self.tokenizer, self.max_length)
         return self._predict(Features(arrays, examples))
 
+    @cached_property
+    def added_ngrams(self) -> WithNgrams | None:
+        """The classifier over n-grams that is a part of the model, if any. Raises UserError where it does not load."""
+        with load_errors(self.folder):
+            return WithNgrams.load(self.folder, getattr(self.tokenizer, "backend_tokenizer", None))
+
     def _predict(self, features: Features) -> Predicted:
         """The predictions for features of the task, by the model's backend."""
         if isinstance(self.model, (OnnxModel, NgramModel)):
-            return self.model.predict(self.task, features)
-        from kobert_pipeline.finetune.model import predict
-        from kobert_pipeline.training.device import device
+            predicted = self.model.predict(self.task, features)
+        else:
+            from kobert_pipeline.finetune.model import predict
+            from kobert_pipeline.training.device import device
 
-        return predict(self.model.to(device()), self.task, features, device())
+            predicted = predict(self.model.to(device()), self.task, features, device())
+        return self.added_ngrams.add_to(predicted) if self.added_ngrams else predicted
 
     def results(self, examples: list[Example], long: str = "truncate") -> list[dict[str, Any]]:
         """The result of each example, as JSON values; where a task takes no windows, texts are always truncated."""

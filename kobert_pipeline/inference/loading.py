@@ -17,6 +17,7 @@ from kobert_pipeline.checkpoint.source import (
     load_checkpoint_tokenizer,
     local_folder,
     locate,
+    small_files,
 )
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.finetune import onnx_model
@@ -53,7 +54,8 @@ def choose_backend(name: str, tokenizer: str | Path | None = None, backend: str 
     """The backend for a checkpoint: the one asked for, and for `auto` ONNX Runtime where its folder has the file for
     it, and there is no GPU. A classifier over n-grams has a single one."""
     folder = local_folder(name)
-    if folder is not None and (folder / NGRAMS).is_file():
+    small = folder or small_files(name)
+    if small is not None and (small / NGRAMS).is_file():
         return BY_NGRAMS
     if backend != AUTO:
         return backend

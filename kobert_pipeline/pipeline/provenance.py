@@ -90,7 +90,7 @@ def publish_model(
         results = results_of(options.source, task, by_seed, controls, related[f"features/{features}"]["counts"])
         results = describe_results(results, recipe.features[features], manifests | related)
         model = run_dir / "finetune" / options.source / results.seed / ("" if is_linear else finetune_stage.MODEL)
-        cost = partial(ngrams.cost_on_dev, prepared, tokenizer) if is_linear else partial(cost_on_dev, prepared)
+        cost = partial(ngrams.cost_on_dev if is_linear else cost_on_dev, prepared, tokenizer)
         manifests |= {f"finetune/{options.source}/{seed}": run for seed, run in by_seed.items()}
     # `related` counts in the card's costs and in the history, but its numbers are not results of the model
     analyzer, config = analyzer_of(tokenizer), read_json(model / "config.json")
@@ -132,6 +132,7 @@ def card_facts(
         inference_options=fine_tuned_for(config)[1],
         evaluated=known_datasets(strip_local_paths(recipe.evaluation_files(options), data_dir)),
         **options.model_dump(include={"author", "selection", "permission"}),
+        ngrams_weights=trained.get("counts", {}).get("ngrams_weights", []),
         **trained_with(trained),
         **analyzer,
         base=strip_local_paths(recipe.checkpoint, data_dir),

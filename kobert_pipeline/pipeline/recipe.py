@@ -27,14 +27,12 @@ from kobert_pipeline.features.tasks.contrastive import Contrastive
 from kobert_pipeline.features.tasks.rerank import Rerank
 from kobert_pipeline.finetune.class_weights import learns_one_label
 from kobert_pipeline.finetune.distill import Distillation, labels_single_texts
+from kobert_pipeline.finetune.ngrams import BESIDE_ENCODER
 from kobert_pipeline.pretrain.architecture import Architecture
 from kobert_pipeline.publish.licences import file_row, identifier, refusal, split_names
 from kobert_pipeline.training.trackers import Tracker
 
 BASELINE = "ngrams"
-BASELINE_NGRAMS = {"unit": "jamo", "min_n": 2, "max_n": 9, "c": 0.05, "max_tokens": 5_000_000}
-"""The classifier over n-grams beside an encoder, the best of those tried on NSMC's dev split
-(docs/results/tries.md)."""
 PLAIN_NAME = re.compile(r"\w[\w.+-]{0,79}")
 """Allowed names of features, fine-tunings and checkpoints: they become folders of a run, so a name must neither lead
 out of the run's folder nor be hidden."""
@@ -149,7 +147,7 @@ class Recipe(Options):
             wanted = all(tuned.baseline == BASELINE for tuned in on_them) and features not in have
             if wanted and features in self.features and labels_single_texts(self.features[features].task):
                 test = any(tuned.test for tuned in on_them)
-                options = {"features": features, BASELINE: BASELINE_NGRAMS, "test": test}
+                options = {"features": features, BASELINE: BESIDE_ENCODER.dump(), "test": test}
                 self.finetune.setdefault(name, finetune_stage.FinetuneOptions.model_validate(options))
         return self
 
@@ -215,9 +213,10 @@ class Recipe(Options):
             self._check_init(name, tuned.earlier)
         if tuned.distill:
             self._check_distillation(name, tuned.distill, features)
-        if tuned.ngrams and not labels_single_texts(task):
+        if (tuned.ngrams or tuned.with_ngrams) and not labels_single_texts(task):
+            option = "ngrams" if tuned.ngrams else "with_ngrams"
             raise ValueError(
-                f"finetune.{name}.ngrams needs a task that gives a single text one of several labels, but {features} "
+                f"finetune.{name}.{option} needs a task that gives a single text one of several labels, but {features} "
                 f"is for {task.name}; leave it out"
             )
         if tuned.encoder == "frozen" and not (isinstance(task, TaggingTask) or labels_single_texts(task)):

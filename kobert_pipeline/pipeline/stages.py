@@ -35,7 +35,7 @@ from kobert_pipeline.corpus.options import CorpusOptions
 from kobert_pipeline.errors import Postponed, UserError
 from kobert_pipeline.features import splits
 from kobert_pipeline.finetune import distill, ngrams
-from kobert_pipeline.finetune.distill import Distillation
+from kobert_pipeline.finetune.distill import Distillation, labels_single_texts
 from kobert_pipeline.finetune.ngrams import Ngrams
 from kobert_pipeline.pipeline.fit import FIT, recorded_fit, with_fit
 from kobert_pipeline.pipeline.preflight import refuse_unmatched, validate_checkpoint
@@ -207,8 +207,9 @@ def training_jobs(
     if soft_labels:
         inputs[finetune_stage.SOFT_LABELS_FOLDER] = soft_labels
         soft_labels = soft_labels.absolute()
-    features_dir = run.folder("features", features)
-    recorded = recorded_options(options)
+    features_dir, recorded = run.folder("features", features), recorded_options(options)
+    of_ngrams, tokenizer = ngrams_tokenizer(recipe, run, options, features)
+    inputs |= of_ngrams
     folder = run.run_dir / "finetune" / name
     grid = options.plan.settings() if options.plan.varied else {}
     trials = {setting: folder / "grid" / setting for setting in grid}
@@ -233,8 +234,19 @@ def training_jobs(
             writes=finetune_stage.WRITES, preflight=tracking.refuse_missing_libraries,
             extra_inputs=partial(finetune_stage.chosen_setting, options, inputs["features"], trials),
             run=partial(finetune_stage.run, options, seed, features_dir, model, trials=absolute_trials,
-                        tracking=tracking, soft_labels=soft_labels, before_test=run.before_test),
+                        tracking=tracking, soft_labels=soft_labels, before_test=run.before_test, tokenizer=tokenizer),
         )  # fmt: skip
+
+
+def ngrams_tokenizer(
+    recipe: Recipe, run: Run, options: finetune_stage.FinetuneOptions, features: str
+) -> tuple[dict[str, Path], Path | None]:
+    """The input of a fine-tuning that may get n-grams, and the folder of the tokenizer that spells its texts; {} and
+    None for others."""
+    if not (options.may_add_ngrams and labels_single_texts(recipe.features[features].task)):
+        return {}, None
+    stage, tokenizer = origin(recipe).tokenizer
+    return {stage: run.run_dir / stage}, run.folder(tokenizer)
 
 
 def recorded_options(options: finetune_stage.FinetuneOptions) -> dict[str, Any]:

@@ -128,6 +128,8 @@ class CardFacts:
     """Whether the folder has the files of `sentence-transformers`."""
     onnx_difference: float | None = None
     """The largest difference between the outputs of the ONNX file and of torch; None if there is no such file."""
+    ngrams_weights: list[float] = field(default_factory=list)
+    """Of an encoder with n-grams: the weights of the two; [] without n-grams."""
     int8_cost: RoundingCost | None = None
     """What the int8 file costs; None if there is no such file."""
     bfloat16_cost: RoundingCost | None = None

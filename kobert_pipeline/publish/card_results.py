@@ -3,12 +3,11 @@
 from collections.abc import Iterator
 
 from kobert_pipeline.features.metrics import mean, spread, standard_error
+from kobert_pipeline.finetune.prior_ablation import PRIORS, WHOLE
 from kobert_pipeline.markdown import class_tables, code, escaped, table
 from kobert_pipeline.publish.card_facts import NO_NETWORK, CardFacts, Results, Scores
 
 LARGE_MATRIX = "The confusion matrix of {classes} classes is in `training_manifest.json`."
-WHOLE = "network_and_priors"
-"""The part of an ablation that is the model as it is used."""
 
 
 def results_text(results: Results | None, is_rounded: bool = False) -> str:
@@ -42,10 +41,11 @@ def scores_by_start(results: Results) -> Iterator[tuple[str, Scores]]:
     start = "from scratch" if results.from_scratch else results.initial_weights
     for part, scores in (results.ablation or {"": results.scores}).items():
         yield (
-            ("no network" if part == "priors_alone" else start) + (f", {part.replace('_', ' ')}" if part else ""),
+            ("no network" if part == PRIORS else start) + (f", {part.replace('_', ' ')}" if part else ""),
             scores,
         )
-    with_priors = ", network and priors" if results.ablation else ""
+    whole = next((part for part in results.ablation if part in WHOLE), "")
+    with_priors = f", {whole.replace('_', ' ')}" if whole else ""
     for name, scores in results.controls.items():
         yield f"from scratch ({code(name)}){with_priors}", scores
     for name, scores in results.baselines.items():
@@ -77,6 +77,18 @@ def own_scores(results: Results) -> list[str]:
         for part, scores in by_part.items()
     )
     return [f"{published}, the best on dev; their own scores: {listed}."]
+
+
+def ngrams_text(facts: CardFacts) -> list[str]:
+    """Who computes the n-grams that are a part of the model."""
+    if not facts.ngrams_weights:
+        return []
+    encoder, ngrams = facts.ngrams_weights
+    return [
+        "The model is an encoder and a linear classifier over n-grams of jamo (`ngrams/`) that was trained on the same "
+        f"texts. kobert-pipeline adds the logarithms of their probabilities with the weights {encoder:g} and "
+        f"{ngrams:g}, chosen on dev. `transformers`, ONNX Runtime and other programs compute the encoder alone."
+    ]
 
 
 def rules_text(facts: CardFacts) -> list[str]:

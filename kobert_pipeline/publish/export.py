@@ -16,7 +16,7 @@ from kobert_pipeline.publish.licences import LICENSE_FILE
 from kobert_pipeline.tokenizer.loading import add_tokens, is_morpheme_tokenizer, load_tokenizer
 from kobert_pipeline.tokenizer.plain import PLAIN
 from kobert_pipeline.training.hf_config import added_tokens, inference_length, trained_pooling
-from kobert_pipeline.training.weight_files import WEIGHTS
+from kobert_pipeline.training.weight_files import NGRAMS_FOLDER, WEIGHTS
 
 SENTENCE_TRANSFORMERS_MODULES = [
     {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
@@ -61,6 +61,15 @@ def export(model: Path, tokenizer: Path, out: Path, dtype: str = "float32", plai
         shutil.copymode(out / "config.json", out / WEIGHTS)
     else:
         shutil.copyfile(model / WEIGHTS, out / WEIGHTS)
+    export_ngrams(model, out)
+
+
+def export_ngrams(model: Path, out: Path) -> None:
+    """Copy the classifier over n-grams that is a part of the model, if any."""
+    if (model / NGRAMS_FOLDER).is_dir():
+        (out / NGRAMS_FOLDER).mkdir()
+        for path in (model / NGRAMS_FOLDER).iterdir():
+            shutil.copyfile(path, out / NGRAMS_FOLDER / path.name)  # readable for others, unlike what safetensors wrote
 
 
 def write_config(path: Path, config: dict[str, Any]) -> None:

@@ -5,9 +5,10 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from kobert_pipeline.features.metrics import mean, spread
+from kobert_pipeline.finetune.prior_ablation import WHOLE
 from kobert_pipeline.markdown import code, escaped, front_matter, paragraphs, table
 from kobert_pipeline.publish.card_facts import CardFacts, Results, RoundingCost
-from kobert_pipeline.publish.card_results import WHOLE, noise_text, results_text, rules_text, thresholds_text
+from kobert_pipeline.publish.card_results import ngrams_text, noise_text, results_text, rules_text, thresholds_text
 from kobert_pipeline.publish.costs import grams
 from kobert_pipeline.publish.licences import hub_name, link, split_names, without_known_licence
 from kobert_pipeline.publish.snippets import ONNX, PAIRED, SEVERAL_LABELS, USES, VECTORS, span_example, with_example
@@ -67,6 +68,7 @@ def card_text(facts: CardFacts, fields: dict[str, Any], use: list[str]) -> str:
         *use,
         "## Results",
         results_text(facts.results, is_rounded=facts.bfloat16_cost is not None),
+        *ngrams_text(facts),
         *rules_text(facts),
         *thresholds_text(facts),
         *noise_text(facts),
@@ -363,7 +365,7 @@ def eval_results(facts: CardFacts, results: Results) -> list["EvalResult"]:
         of_seed = results.seed_ablation.get(part, {}) if part else results.seed_scores
         if len(values) > 1 and name in of_seed:
             details["these_weights"] = round(of_seed[name], 2)
-        for control, scores in list(results.controls.items())[:1] if part in ("", WHOLE) else ():
+        for control, scores in list(results.controls.items())[:1] if part in ("", *WHOLE) else ():
             details |= {"random_weights": control, "random_weights_mean": round(mean(scores[name]), 2)}
         kind = HUB_METRICS.get(name, name)
         metric_name = " ".join(

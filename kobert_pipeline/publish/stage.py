@@ -10,6 +10,7 @@ from pydantic import Field
 from kobert_pipeline.checkpoint.source import TOKENIZER_FILES
 from kobert_pipeline.config.options import Options
 from kobert_pipeline.files import atomic_write, write_json
+from kobert_pipeline.finetune import with_ngrams
 from kobert_pipeline.morphemes import ANALYZERS, tokenizer_files
 from kobert_pipeline.progress import report
 from kobert_pipeline.publish.card_facts import CardFacts, Compare, WeightFile
@@ -23,9 +24,10 @@ VERSION = 3
 """3: where the model was trained for it, the tokenizer that needs no analyzer is the folder's own."""
 WRITES = (
     *tokenizer_files(), *(f"{folder}/{name}" for folder in ANALYZERS for name in (*tokenizer_files(), LICENSE_FILE)),
-    "tokenizer.json", "config.json", "model.safetensors", NGRAMS, "README.md", LICENSE_FILE, "training_manifest.json",
-    *PLAIN_FILES, "modules.json", "1_Pooling/config.json", "config_sentence_transformers.json",
-    "sentence_bert_config.json", "onnx/model.onnx", "onnx/model.onnx.data", "onnx/model_quantized.onnx",
+    "tokenizer.json", "config.json", "model.safetensors", NGRAMS, *with_ngrams.WRITES, "README.md", LICENSE_FILE,
+    "training_manifest.json", *PLAIN_FILES, "modules.json", "1_Pooling/config.json",
+    "config_sentence_transformers.json", "sentence_bert_config.json", "onnx/model.onnx", "onnx/model.onnx.data",
+    "onnx/model_quantized.onnx",
 )  # fmt: skip
 """Patterns of every file that the stage may write to its folder."""
 FOREIGN_WRITES = (*WRITES, *TOKENIZER_FILES)

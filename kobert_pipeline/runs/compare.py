@@ -244,7 +244,7 @@ def fine_tuning_table(rows: list[dict[str, Any]]) -> Table:
     for row, part in parts:
         key = _loss_key(row)
         # on dev, by which runs are chosen, only the whole is measured
-        whole = part in ("", "network_and_priors")
+        whole = not part or part.startswith("network_and")
         lines.append(
             [row["run"], row["start"], f"{row['parameters']:,}", f"{row['vocab_size']:,}",
              f"{row['tokens_seen']:,}" if "tokens_seen" in row else "-",

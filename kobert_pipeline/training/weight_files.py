@@ -38,6 +38,8 @@ ONNX, ONNX_INT8 = "onnx/model.onnx", "onnx/model_quantized.onnx"
 """The model for ONNX Runtime in float32 and in int8, under the names that are usual on the Hub."""
 NGRAMS = "ngrams.safetensors"
 """A linear classifier over n-grams, which is no model of `transformers`."""
+NGRAMS_FOLDER = "ngrams"
+"""The folder of such a classifier that is a part of the encoder's model around it."""
 HIDDEN_STATES = "last_hidden_state"
 """The output of these files from which the vectors of texts are made."""
 TENSORFLOW_NAMES = {"gamma": "weight", "beta": "bias"}

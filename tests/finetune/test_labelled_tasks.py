@@ -112,7 +112,8 @@ def run_dir(data: Path, tiny: Any, kobert: Any, tmp_path_factory: pytest.TempPat
         }
         for name, file in FILES.items()
     }
-    content["finetune"] = {name: {"plan": {"epochs": 2, "batch_size": 8, "learning_rate": 5e-4}} for name in FILES}
+    plan = {"epochs": 2, "batch_size": 8, "learning_rate": 5e-4}
+    content["finetune"] = {name: {"with_ngrams": False, "plan": plan} for name in FILES}
     content["publish"] = {name: {"source": name, "onnx": False} for name in ("own", "sts", "nli")}
     (place / "tiny.yaml").write_text(yaml.safe_dump(content, allow_unicode=True, sort_keys=False), encoding="utf-8")
     result = kobert("run", place / "tiny.yaml", "--run-dir", run_dir)

@@ -449,7 +449,7 @@ def test_best_seed_on_dev_is_published_and_the_card_gives_all_seeds(tiny, tmp_pa
     """Two seeds, whose scores are set by hand so that the better one on dev is the worse one on test."""
     run_dir = tiny.copy_before(tmp_path / "runs" / "tiny", "publish")
     settings = [
-        "finetune={nsmc: {seeds: [1, 2], plan: {epochs: 1, batch_size: 16, learning_rate: 5e-4}}}",
+        "finetune={nsmc: {seeds: [1, 2], baseline: none, plan: {epochs: 1, batch_size: 16, learning_rate: 5e-4}}}",
         "publish={nsmc: {source: nsmc, onnx: false}}",
     ]
     arguments = [part for setting in settings for part in ("--set", setting)]
