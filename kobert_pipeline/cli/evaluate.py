@@ -4,13 +4,14 @@ import json
 import shlex
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from kobert_pipeline.cli.arguments import AsJson, Backend, TokenizerName
-from kobert_pipeline.cli.formatting import print_json
+from kobert_pipeline.cli.arguments import AsJson, Backend, Long, TokenizerName
+from kobert_pipeline.cli.formatting import note_truncated, print_json
 from kobert_pipeline.errors import UserError, refuse_existing
 from kobert_pipeline.files import atomic_write, write_json
 
@@ -59,6 +60,7 @@ def evaluate(
     task: TaskName = None,
     setting: TaskSettings = None,
     labels: Labels = None,
+    long: Long = "truncate",
     tokenizer: TokenizerName = None,
     backend: Backend = "auto",
     as_json: AsJson = False,
@@ -80,9 +82,12 @@ def evaluate(
     from kobert_pipeline.inference.checkpoint import Checkpoint
 
     loaded = Checkpoint.load(checkpoint, tokenizer, backend).for_task(task, setting, parse_labels(labels))
+    loaded.refuse_windows(long)
     note_unused_options(checkpoint, loaded.model.config.to_dict(), task)
-    results = evaluation.evaluate(loaded, file, noises, noise_in or [], errors, limit, noise_limit)
+    results = evaluation.evaluate(replace(loaded, long=long), file, noises, noise_in or [], errors, limit, noise_limit)
     report = {"checkpoint": checkpoint.name} | results
+    if truncated := results["clean"].get("truncated"):
+        note_truncated(truncated, results["clean"]["examples"], loaded.max_length, loaded.task.takes_windows)
     if out:
         _write_report(out, report, markdown(report), loaded.task.paired)
     print_json(report) if as_json else print(markdown(report), end="")

@@ -221,3 +221,10 @@ def recipe_description(path: Path) -> str:
     from kobert_pipeline.config.recipe_file import parse
 
     return str(parse(path.read_text(encoding="utf-8")).get("description", ""))
+
+
+def note_truncated(truncated: int, texts: int, max_length: int, takes_windows: bool) -> None:
+    """Say that of so many texts some were read up to `max_length` tokens, and how to read them whole."""
+    advice = "; --long windows reads them whole" if takes_windows else ""
+    note = f"note: {truncated:,} of {texts:,} texts have more than {max_length} tokens, and their ends were not read"
+    print(f"{note}{advice}", file=sys.stderr)

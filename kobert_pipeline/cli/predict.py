@@ -5,7 +5,9 @@ torch and transformers are imported inside the commands, so that `kobert --help`
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,7 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from kobert_pipeline.cli.arguments import AsJsonLines, Backend, Folder, Long, TokenizerName
-from kobert_pipeline.cli.formatting import print_table
+from kobert_pipeline.cli.formatting import note_truncated, print_table
 from kobert_pipeline.cli.input_lines import (
     file_batches,
     is_table,
@@ -100,13 +102,18 @@ def predict(
     from kobert_pipeline.inference.checkpoint import Checkpoint
     from kobert_pipeline.inference.table_fields import predict_table
 
-    loaded, more = Checkpoint.load(checkpoint, tokenizer, backend), (questions or None, pair, top_k, long)
+    counted: Counter[str] = Counter()
+    loaded = replace(Checkpoint.load(checkpoint, tokenizer, backend), counted=counted)
+    more = (questions or None, pair, top_k, long)
     if file and (columns or is_table(file)):
         batches = predict_table(loaded, Path(file), columns or [], *more)
     else:
         lines = file_batches([file]) if file else text_batches(texts or [], "--in")
         batches = (loaded.predict(batch, *more) for batch in lines)
     _print_results(batches, as_json)
+    if counted["truncated"]:
+        takes_windows = loaded.task.takes_windows and pair is None
+        note_truncated(counted["truncated"], counted["texts"], loaded.max_length, takes_windows)
 
 
 def only_one(files: list[str], texts: list[str]) -> str | None:

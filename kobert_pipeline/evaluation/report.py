@@ -35,7 +35,7 @@ def sections(results: dict[str, Any]) -> list[str]:
     clean = results["clean"]
     parts = [
         f"Task `{results['task']['name']}`, windows of {results['max_length']} tokens; {clean['examples']:,} of "
-        f"{results['examples_in_file']:,} examples: {headline(results)}.{ceiling(clean)}"
+        f"{results['examples_in_file']:,} examples: {headline(results)}.{ceiling(clean)}{truncation(results)}"
         f"{sampling_error(clean) if clean['examples'] < results['examples_in_file'] else ''}"
     ]
     parts += [f"Note: {escaped(note)}." for note in results.get("notes", [])]
@@ -81,6 +81,14 @@ def headline(results: dict[str, Any]) -> str:
         return scores
     added = "n-grams" if WITH_NGRAMS in results["prior_ablation"] else "its priors"
     return f"the network alone {score_list(results['prior_ablation'][NETWORK])}, with {added} {scores}"
+
+
+def truncation(results: dict[str, Any]) -> str:
+    """How many examples the model has read a part of."""
+    clean = results["clean"]
+    if "truncated" not in clean:
+        return ""
+    return f" Truncated to {results['max_length']} tokens: {clean['truncated']:,} of {clean['examples']:,}."
 
 
 def sampling_error(clean: dict[str, Any]) -> str:

@@ -6,6 +6,7 @@ texts are truncated as in training, or labelled by the mean of their windows; an
 the whole text, in windows.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -28,7 +29,7 @@ from kobert_pipeline.finetune.ngrams import NgramModel
 from kobert_pipeline.finetune.onnx_model import OnnxModel
 from kobert_pipeline.finetune.with_ngrams import WithNgrams
 from kobert_pipeline.inference.loading import TORCH, head_of, load, load_errors
-from kobert_pipeline.inference.windows import mean_by_text, splits, windows_of
+from kobert_pipeline.inference.windows import TRUNCATE, mean_by_text, splits, windows_of
 from kobert_pipeline.training.hf_config import fine_tuned_for, inference_length, output_names
 
 TASK_BY_HEAD = {
@@ -50,6 +51,10 @@ class Checkpoint:
     """The options of the task; None: the options that the checkpoint names, or a task for its head."""
     label_names: Mapping[str, int | str] | None = None
     """{name: the number of an output, or its name in the config}; None: the names in the config."""
+    long: str = TRUNCATE
+    """What `predict_examples` does with single texts of more tokens than the model reads: `truncate` or `windows`."""
+    counted: Counter[str] | None = None
+    """Where given, `results` counts the `texts` here, and those that were `truncated`."""
 
     @classmethod
     def load(cls, folder: str | Path, tokenizer: str | Path | None = None, backend: str = TORCH) -> "Checkpoint":
@@ -151,6 +156,10 @@ class Checkpoint:
             raise UserError(f"{self.folder} does not compare texts; leave --pair out")
         if question is not None and "question" not in inputs:
             raise UserError(f"{self.folder} does not answer questions; leave --question out")
+        self.refuse_windows(long, pair)
+
+    def refuse_windows(self, long: str, pair: str | None = None) -> None:
+        """Raise UserError where windows would be ignored, for all but single texts with labels."""
         if splits(long) and (self.fills_masks or pair is not None or not self.task.takes_windows):
             raise UserError(
                 f"{self.folder} does not read single texts, which alone are split into windows; leave --long out"
@@ -169,8 +178,15 @@ class Checkpoint:
 
     def predict_examples(self, examples: list[Example]) -> Predicted:
         """The predictions for examples of the task, with logits and scores."""
+        if splits(self.long) and self.task.takes_windows and "text_pair" not in examples[0]:
+            return self._predict_windows(examples)
         arrays = featurize_in_parts(self.task, examples, self.tokenizer, self.max_length)
         return self._predict(Features(arrays, examples))
+
+    def truncated(self, predicted: Predicted) -> int:
+        """How many of the predicted examples have more tokens than were read."""
+        in_windows = "windows" not in predicted.features.arrays
+        return 0 if in_windows else self.task.truncated(predicted.features, self.tokenizer, self.max_length)
 
     @cached_property
     def added_ngrams(self) -> WithNgrams | None:
@@ -193,11 +209,12 @@ class Checkpoint:
         """The result of each example, as JSON values; where a task takes no windows, texts are always truncated."""
         # groups may mix the order of the examples, so results are kept by index
         results: dict[int, dict[str, Any]] = {}
+        checkpoint = replace(self, long=long)
         for group in by_form(examples):
-            grouped = [examples[index] for index in group]
-            in_windows = splits(long) and self.task.takes_windows and "text_pair" not in grouped[0]
-            of_group = self._results_of_windows(grouped) if in_windows else self.predict_examples(grouped).results
-            results |= dict(zip(group, of_group, strict=True))
+            predicted = checkpoint.predict_examples([examples[index] for index in group])
+            results |= dict(zip(group, predicted.results, strict=True))
+            if self.counted is not None:
+                self.counted.update(texts=len(group), truncated=self.truncated(predicted))
         return [results[index] for index in range(len(examples))]
 
     def results_of_ids(self, rows: list[list[int]]) -> list[dict[str, Any]]:
@@ -205,13 +222,17 @@ class Checkpoint:
         included."""
         return self._predict(features_of_ids(rows)).results
 
-    def _results_of_windows(self, examples: list[Example]) -> list[dict[str, Any]]:
-        """The results by the mean of the logits of all windows of each text, weighted by their tokens."""
+    def _predict_windows(self, examples: list[Example]) -> Predicted:
+        """The predictions by the mean of the logits of all windows of each text, weighted by their tokens."""
         ids, text_of = windows_of(self.tokenizer, [example["text"] for example in examples], self.max_length)
-        of_windows = self._predict(features_of_ids(ids))
-        logits = {"logits": list(mean_by_text(np.stack(of_windows.logits["logits"]), ids, text_of))}
         features = Features({}, examples)
-        return self.task.results(self.task.predict(logits, features), logits, features)
+
+        def by_text(windows: Predicted) -> Predicted:
+            logits = {"logits": list(mean_by_text(np.stack(windows.logits["logits"]), ids, text_of))}
+            network = by_text(windows.network) if windows.network else None
+            return Predicted(self.task, features, logits, self.task.predict(logits, features), network)
+
+        return by_text(self._predict(features_of_ids(ids)))
 
     def fill_masks(self, texts: list[str], top_ks: Sequence[int]) -> list[dict[str, Any]]:
         """The `top_ks[i]` likeliest tokens for each [MASK] of text i."""

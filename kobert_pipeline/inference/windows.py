@@ -16,7 +16,8 @@ OVERLAP = 4
 """Neighbouring windows share one token in so many, so that most tokens are far from an end in one of them."""
 
 
-LONG = ("truncate", "windows")
+TRUNCATE = "truncate"
+LONG = (TRUNCATE, "windows")
 """What is done with a text of more tokens than the model reads."""
 
 

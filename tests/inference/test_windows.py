@@ -18,6 +18,7 @@ from kobert_pipeline.serve.model import ServedModel
 
 WORDS = "배우들의 연기가 정말 좋았고 음악도 훌륭했지만 두 시간이 아까웠다 "
 SHORT = ["정말 재밌다", "", "뷁"]
+LABELS = {"negative": 0, "positive": 1}
 LONG = [WORDS * 40, "서울은 한국의 수도이다. " * 60 + "비가 온다"]
 
 
@@ -132,3 +133,28 @@ def test_what_cannot_be_split_is_refused(name: str, texts: list[str], long: str,
 )
 def test_a_text_is_split_only_where_its_windows_mean_something_alone(name: str, splits: bool) -> None:
     assert Task.choose(name).takes_windows == splits
+
+
+@pytest.mark.parametrize(("long", "truncated"), [("truncate", 2), ("windows", 0)])
+def test_commands_count_what_they_truncate(
+    nsmc: Path, loaded: Any, kobert: Any, tmp_path: Path, long: str, truncated: int
+) -> None:
+    """`predict` and `evaluate` say how many texts they read a part of; in windows both read the same."""
+    texts = [*SHORT[::2], *LONG]
+    labels = [row["label"] for row in loaded.predict(texts, long=long)]
+    lines = [
+        f"{number}\t{text}\t{LABELS[label]}" for number, (text, label) in enumerate(zip(texts, labels, strict=True))
+    ]
+    (tmp_path / "reviews.txt").write_text("\n".join(["id\tdocument\tlabel", *lines]) + "\n", encoding="utf-8")
+    (tmp_path / "lines.txt").write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
+    predicted = kobert("predict", nsmc, "--in", tmp_path / "lines.txt", "--long", long)
+    evaluated = kobert("evaluate", nsmc, tmp_path / "reviews.txt", "--long", long, "--json")
+    assert evaluated.json["clean"].get("truncated", 0) == truncated
+    assert evaluated.json["clean"]["scores"]["accuracy"] == 100
+    note = f"note: 2 of 4 texts have more than {loaded.tokenizer.model_max_length} tokens"
+    assert [note in result.err for result in (predicted, evaluated)] == [truncated > 0] * 2
+
+
+def test_evaluate_refuses_windows_of_what_is_no_single_text(tiny: Any, kobert: Any, corpora: Path) -> None:
+    result = kobert("evaluate", tiny.run_dir / "publish" / "korquad", corpora / "qa_dev.json", "--long", "windows")
+    assert result.code == 2 and "does not read single texts" in result.err
