@@ -12,11 +12,15 @@ from kobert_pipeline.questions.hypernyms import NO_HYPERNYMS, entity_type
 
 DATE = re.compile(r"\d{3,4}년(?![대도])(?: ?\d{1,2}월(?: ?\d{1,2}일)?)?|\d{1,2}월 ?\d{1,2}일|\d{1,2}세기")
 """Neither 1980년대 (a decade) nor 1980년도, where 년도 is the unit that a question repeats."""
-YEAR = re.compile(r"\d{3,4}년")
+NUMERIC_DATE = re.compile(r"[12]\d{3}([.\-/]) ?(0?[1-9]|1[0-2])\1 ?(0?[1-9]|[12]\d|3[01])\.?")
+"""2016. 4. 22., as official texts write dates, 2016.4.22, 2016-04-22 or 2016/4/22."""
+YEAR = re.compile(r"\d{3,4}년|[12]\d{3}(?=[.\-/])")
 NAME_PARTS = ("NNP", "SL", "NNG", "XSN", "SN")
 """Tags of what a name may consist of."""
 SHORTEST_NOUN = 3
 """Characters of a common noun that can be an answer: shorter ones, such as 이후 or 경우, often name nothing."""
+SERIAL = "W_SERIAL"
+"""Kiwi's tag of numbers that others join: dates, telephone numbers, versions."""
 UNITS = ("NNB", "NNG", "SL", "SW")
 """Tags of what a number may count or measure."""
 MOST_TITLE_MORPHEMES = 10
@@ -99,6 +103,8 @@ def candidates_in_sentence(text: str, sentence: Sequence[TaggedMorpheme]) -> Ite
     while index < len(sentence):
         if sentence[index].tag == "SN":
             candidate = _number_at(text, sentence, index)
+        elif sentence[index].tag == SERIAL:
+            candidate = _numeric_date_at(sentence, index)
         elif sentence[index].tag == "SSO":
             candidate = _title_at(sentence, index)
         else:
@@ -130,6 +136,12 @@ def _number_at(text: str, sentence: Sequence[TaggedMorpheme], first: int) -> Ans
         if after < len(sentence) and sentence[after].form == "째" and _touches(sentence, after):
             after += 1
     return AnswerCandidate(start, sentence[after - 1].end, "number", first, after) if after > first + 1 else None
+
+
+def _numeric_date_at(sentence: Sequence[TaggedMorpheme], index: int) -> AnswerCandidate | None:
+    """The date that a morpheme of numbers with points, hyphens or slashes is, if it is one."""
+    form, _, start, end = sentence[index]
+    return AnswerCandidate(start, end, "date", index, index + 1) if NUMERIC_DATE.fullmatch(form) else None
 
 
 def is_numeral(sentence: Sequence[TaggedMorpheme], index: int) -> bool:

@@ -85,7 +85,7 @@ class QuestionGeneration(Options):
     other_contexts: float = Field(0, ge=0, le=1)
     """Largest share of the questions on a paragraph that are shown with another paragraph which answers them, where the
     corpus has one."""
-    rules: Literal[6] = 6
+    rules: Literal[7] = 7
     """Version of the rules: other rules make other questions, which must not pass for the same."""
 
 

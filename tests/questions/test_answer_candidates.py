@@ -18,3 +18,16 @@ from kobert_pipeline.questions.answer_candidates import candidates_in_text
 )
 def test_candidates_are_also_in_brackets(text: str, expected: list[str]) -> None:
     assert [text[candidate.start : candidate.end] for candidate in candidates_in_text(text)] == expected
+
+
+@pytest.mark.parametrize("date", ["2016. 4. 22.", "2016.4.22", "2016-04-22", "1999/12/31"])
+def test_a_date_in_numbers_is_one_candidate(date: str) -> None:
+    text = f"원고는 {date} 피고와 매매계약을 체결하였다."
+    found = [(text[part.start : part.end], part.type) for part in candidates_in_text(text)]
+    assert (date, "date") in found and (date[:4], "year") in found
+
+
+@pytest.mark.parametrize("number", ["1.2.3", "2016. 13. 1.", "02-123-4567", "2016. 4. 32."])
+def test_other_numbers_with_points_or_hyphens_are_no_dates(number: str) -> None:
+    found = candidates_in_text(f"그는 {number} 번을 보았다.")
+    assert not [part for part in found if part.type in ("date", "year")]
