@@ -74,8 +74,7 @@ def evaluate(
 
     noises = conditions(noise or [], seed)  # first all that can be checked without the model
     refuse_without_noise(noises, {"--noise-in": noise_in, "--noise-limit": noise_limit})
-    if out is not None:
-        check_writable(out)
+    check_writable(out)
 
     from kobert_pipeline.evaluation import evaluate as evaluation
     from kobert_pipeline.evaluation.report import markdown
@@ -86,10 +85,8 @@ def evaluate(
     note_unused_options(checkpoint, loaded.model.config.to_dict(), task)
     results = evaluation.evaluate(replace(loaded, long=long), file, noises, noise_in or [], errors, limit, noise_limit)
     report = {"checkpoint": checkpoint.name} | results
-    if truncated := results["clean"].get("truncated"):
-        note_truncated(truncated, results["clean"]["examples"], loaded.max_length, loaded.task.takes_windows)
-    if out:
-        _write_report(out, report, markdown(report), loaded.task.paired)
+    note_truncated(loaded, results["clean"].get("truncated", 0), results["clean"]["examples"])
+    _write_report(out, report, markdown(report), loaded.task.paired)
     print_json(report) if as_json else print(markdown(report), end="")
 
 
@@ -130,7 +127,9 @@ def note_unused_options(checkpoint: Path, config: dict[str, Any], task: str | No
         )
 
 
-def _write_report(out: Path, report: dict[str, Any], text: str, paired: bool) -> None:
+def _write_report(out: Path | None, report: dict[str, Any], text: str, paired: bool) -> None:
+    if out is None:
+        return
     from kobert_pipeline.evaluation.wrong_labels import write_csv
 
     write_json(out, report)
@@ -140,12 +139,14 @@ def _write_report(out: Path, report: dict[str, Any], text: str, paired: bool) ->
         part.write_text(text, encoding="utf-8", errors="replace")  # texts may have lone surrogates
 
 
-def check_writable(out: Path) -> None:
-    """Create the folder of `out` and try to write in it.
+def check_writable(out: Path | None) -> None:
+    """Create the folder of `out`, if it is given, and try to write in it.
 
     Raises UserError for a suffix other than .json, where a file of the report exists, or where nothing can be written:
     an evaluation may take minutes, and its results should not be lost at the end.
     """
+    if out is None:
+        return
     if out.suffix != ".json":
         raise UserError(f"--out {out}: choose a name that ends in .json; the report is written next to it as .md")
     written = [out.with_suffix(suffix) for suffix in (".json", ".md", WRONG)]

@@ -223,8 +223,9 @@ def recipe_description(path: Path) -> str:
     return str(parse(path.read_text(encoding="utf-8")).get("description", ""))
 
 
-def note_truncated(truncated: int, texts: int, max_length: int, takes_windows: bool) -> None:
-    """Say that of so many texts some were read up to `max_length` tokens, and how to read them whole."""
-    advice = "; --long windows reads them whole" if takes_windows else ""
-    note = f"note: {truncated:,} of {texts:,} texts have more than {max_length} tokens, and their ends were not read"
-    print(f"{note}{advice}", file=sys.stderr)
+def note_truncated(checkpoint: Any, truncated: int, texts: int, pair: str | None = None) -> None:
+    """Say how many of the texts have more tokens than the checkpoint reads, if any, and how to read them whole."""
+    if truncated:
+        advice = "; --long windows reads them whole" if checkpoint.task.takes_windows and pair is None else ""
+        what = f"{truncated:,} of {texts:,} texts have more than {checkpoint.max_length} tokens"
+        print(f"note: {what}, and their ends were not read{advice}", file=sys.stderr)

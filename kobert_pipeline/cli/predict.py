@@ -92,18 +92,12 @@ def predict(
 
     Example: kobert predict runs/quickstart/publish/nsmc "정말 재밌다"
     """
-    if ((file := only_one(files or [], texts or [])) is None) == (not texts):
-        raise UserError("give either texts or --in FILE")
-    if columns and file in (None, "-"):
-        raise UserError("--column names columns of a table; give one with --in FILE, or leave it out")
-    refuse_missing([file] if file else [], "a table or a file with one text per line")
-    refuse_blank_arguments(texts or [])
+    file = _input_file(files or [], texts or [], columns)
 
     from kobert_pipeline.inference.checkpoint import Checkpoint
     from kobert_pipeline.inference.table_fields import predict_table
 
-    counted: Counter[str] = Counter()
-    loaded = replace(Checkpoint.load(checkpoint, tokenizer, backend), counted=counted)
+    loaded = replace(Checkpoint.load(checkpoint, tokenizer, backend), counted=(counted := Counter[str]()))
     more = (questions or None, pair, top_k, long)
     if file and (columns or is_table(file)):
         batches = predict_table(loaded, Path(file), columns or [], *more)
@@ -111,9 +105,18 @@ def predict(
         lines = file_batches([file]) if file else text_batches(texts or [], "--in")
         batches = (loaded.predict(batch, *more) for batch in lines)
     _print_results(batches, as_json)
-    if counted["truncated"]:
-        takes_windows = loaded.task.takes_windows and pair is None
-        note_truncated(counted["truncated"], counted["texts"], loaded.max_length, takes_windows)
+    note_truncated(loaded, counted["truncated"], counted["texts"], pair)
+
+
+def _input_file(files: list[str], texts: list[str], columns: list[str] | None) -> str | None:
+    """The file of --in, None where there are texts. Raises UserError where texts, file and columns do not fit."""
+    if ((file := only_one(files, texts)) is None) == (not texts):
+        raise UserError("give either texts or --in FILE")
+    if columns and file in (None, "-"):
+        raise UserError("--column names columns of a table; give one with --in FILE, or leave it out")
+    refuse_missing([file] if file else [], "a table or a file with one text per line")
+    refuse_blank_arguments(texts)
+    return file
 
 
 def only_one(files: list[str], texts: list[str]) -> str | None:

@@ -123,6 +123,10 @@ class Reader(Plugin):
         """The source's name in counts."""
         return self.path if isinstance(self.path, str) else ", ".join(self.path)
 
+    def taken_for(self) -> str:
+        """What files are taken for."""
+        return self.name
+
     def read(self, data_dir: Path) -> Iterator[Document]:
         """All documents up to `limit_characters`. Raises UserError for unreadable input, whatever `on_error` says."""
         return (document for group in self.groups(data_dir) for document in self.read_files(group))

@@ -54,7 +54,9 @@ class Excerpt:
         markup = (
             f"; {self.with_markup:,} of {self.documents:,} documents have markup of a wiki, which stays in the texts"
         )
-        return f"{reader.title()} is read as {reader.name}, for example: {line}{markup if self.with_markup else ''}"
+        return (
+            f"{reader.title()} is read as {reader.taken_for()}, for example: {line}{markup if self.with_markup else ''}"
+        )
 
 
 def findings(options: CorpusOptions, data_dir: Path) -> list[Finding]:

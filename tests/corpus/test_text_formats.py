@@ -265,7 +265,7 @@ def test_check_says_what_each_source_is_read_as(tmp_path: Path) -> None:
     sources = [{"name": "text", "path": "a.txt"}, {"name": "json", "path": "b.json", "text": "*.text"}]
     problems, taken_for = check_sources(CorpusOptions.model_validate({"sources": sources}), tmp_path)
     assert not problems and taken_for == [
-        "a.txt is read as text, for example: 바다는 짜다.",
+        "a.txt is read as text with one document up to each blank line (documents_by), for example: 바다는 짜다.",
         "b.json is read as json, for example: [[바다]]의 '''등대'''; "
         "1 of 1 documents have markup of a wiki, which stays in the texts",
     ]

@@ -30,6 +30,11 @@ class Text(Reader):
     ordered: bool = True
     """Whether the order of paragraphs means anything."""
 
+    def taken_for(self) -> str:
+        """Its name, and where its documents end, since that is easily overlooked: files do not end them alone."""
+        ends = {"blank_line": "up to each blank line", "line": "a line", "file": "a file"}[self.documents_by]
+        return f"{self.name} with one document {ends} (documents_by)"
+
     def documents(self, path: Path) -> Iterator[Document]:
         """One per block of lines. Raises UnreadableInput for a file that has only blank lines, or that another reader
         should read (subtitles, a chat log, HTML, CSV, ...)."""
