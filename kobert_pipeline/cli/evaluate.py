@@ -4,7 +4,6 @@ import json
 import shlex
 import sys
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -80,10 +79,9 @@ def evaluate(
     from kobert_pipeline.evaluation.report import markdown
     from kobert_pipeline.inference.checkpoint import Checkpoint
 
-    loaded = Checkpoint.load(checkpoint, tokenizer, backend).for_task(task, setting, parse_labels(labels))
-    loaded.refuse_windows(long)
+    loaded = Checkpoint.load(checkpoint, tokenizer, backend).for_task(task, setting, parse_labels(labels), long)
     note_unused_options(checkpoint, loaded.model.config.to_dict(), task)
-    results = evaluation.evaluate(replace(loaded, long=long), file, noises, noise_in or [], errors, limit, noise_limit)
+    results = evaluation.evaluate(loaded, file, noises, noise_in or [], errors, limit, noise_limit)
     report = {"checkpoint": checkpoint.name} | results
     note_truncated(loaded, results["clean"].get("truncated", 0), results["clean"]["examples"])
     _write_report(out, report, markdown(report), loaded.task.paired)
@@ -107,7 +105,7 @@ def parse_labels(text: str | None) -> dict[str, str] | None:
 
 def note_unused_options(checkpoint: Path, config: dict[str, Any], task: str | None) -> None:
     """Say where another task than the checkpoint's own leaves out options on which its predictions depend."""
-    from kobert_pipeline.inference.checkpoint import choose_task, task_options
+    from kobert_pipeline.inference.task_of_checkpoint import choose_task, task_options
 
     stored = task_options(checkpoint, config) if task else {}
     if not stored or stored["name"] == task:

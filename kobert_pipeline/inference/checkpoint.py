@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pydantic_core import PydanticCustomError
 
 from kobert_pipeline.config import recipe_file
 from kobert_pipeline.errors import UserError, did_you_mean
@@ -23,20 +22,13 @@ from kobert_pipeline.features.format import Features, features_of_ids
 from kobert_pipeline.features.in_parts import featurize_in_parts
 from kobert_pipeline.features.predicted import Predicted
 from kobert_pipeline.features.task import Example, Task
-from kobert_pipeline.features.tasks.multilabel import Multilabel
-from kobert_pipeline.files import read_json
 from kobert_pipeline.finetune.ngrams import NgramModel
 from kobert_pipeline.finetune.onnx_model import OnnxModel
 from kobert_pipeline.finetune.with_ngrams import WithNgrams
-from kobert_pipeline.inference.loading import TORCH, head_of, load, load_errors
+from kobert_pipeline.inference.loading import TORCH, load, load_errors
+from kobert_pipeline.inference.task_of_checkpoint import choose_task, for_model, task_by_head, task_options
 from kobert_pipeline.inference.windows import TRUNCATE, mean_by_text, splits, windows_of
-from kobert_pipeline.training.hf_config import fine_tuned_for, inference_length, output_names
-
-TASK_BY_HEAD = {
-    "ForSequenceClassification": "classification", "ForMultipleChoice": "choice", "ForQuestionAnswering": "korquad",
-    "ForTokenClassification": "tagging",
-}  # fmt: skip
-"""{suffix of a model class: task} for checkpoints that do not name their task."""
+from kobert_pipeline.training.hf_config import inference_length
 
 
 @dataclass(frozen=True)
@@ -67,9 +59,11 @@ class Checkpoint:
         name: str | None = None,
         settings: list[str] | None = None,
         labels: Mapping[str, int | str] | None = None,
+        long: str = TRUNCATE,
     ) -> "Checkpoint":
         """The checkpoint with the task `name` (default: the one that the checkpoint names), with `settings` (KEY=VALUE)
-        in place of its options, and with other names for its `labels`. Raises UserError where neither names a task."""
+        in place of its options, and with other names for its `labels`; `long` as in the field of that name. Raises
+        UserError where neither names a task, and for windows that it does not take."""
         task = deepcopy(self.named_task)
         if name is not None and task.get("name") != name:
             # how files are read means nothing to another task, but predictions depend on these
@@ -82,7 +76,9 @@ class Checkpoint:
             )
         for setting in settings or []:
             recipe_file.apply_setting(task, setting)
-        return replace(self, chosen_task=task, label_names=labels)
+        chosen = replace(self, chosen_task=task, label_names=labels, long=long)
+        chosen.refuse_windows(long)
+        return chosen
 
     @cached_property
     def named_task(self) -> dict[str, Any]:
@@ -275,6 +271,7 @@ class Checkpoint:
         task: str | None = None,
         settings: Mapping[str, Any] | None = None,
         labels: Mapping[str, int | str] | None = None,
+        long: str = TRUNCATE,
     ) -> dict[str, Any]:
         """The scores on a labelled file: as it is, by type of text, and under noise, with an analysis of errors.
 
@@ -286,13 +283,14 @@ class Checkpoint:
             task: the task, if the checkpoint does not name it.
             settings: options of the task, `{"label": "score"}`.
             labels: what the file calls the outputs of the checkpoint, by their numbers, `{"negative": 0}`, or names.
+            long: `truncate` or `windows`: what is done with a text of more tokens than the model reads.
 
         Raises UserError for a file or an argument that does not fit the task.
         """
         from kobert_pipeline.evaluation.evaluate import evaluate
         from kobert_pipeline.evaluation.noise import conditions
 
-        checkpoint = self.for_task(task, recipe_file.as_set_options(settings), labels)
+        checkpoint = self.for_task(task, recipe_file.as_set_options(settings), labels, long)
         return evaluate(checkpoint, Path(file), conditions(noise or [], 1), [], errors, limit, report=lambda line: None)
 
 
@@ -323,78 +321,3 @@ def by_form(examples: list[Example]) -> list[list[int]]:
     for index, example in enumerate(examples):
         groups.setdefault((len(example.get("choices", ())), "text_pair" in example), []).append(index)
     return list(groups.values())
-
-
-def task_options(folder: Path, config: dict[str, Any]) -> dict[str, Any]:
-    """The options of the task that a checkpoint was fine-tuned on, {} where it does not name one. Raises UserError
-    where it stores an option under an old name."""
-    name, state = fine_tuned_for(config)
-    if name not in Task.names():
-        return {}
-    task, options = Task.variant(name), recipe_options(folder / "training_manifest.json", name)
-    for old_name in (*state, *options):
-        if new_name := task.new_name(old_name):
-            raise UserError(
-                f"{folder} stores the option '{old_name}' of the task {name}, which is called '{new_name}' now; train "
-                "and publish it again, or rename it in config.json and training_manifest.json and delete manifest.json"
-            )
-    # predictions depend on the config alone; the training manifest adds how files are read, such as column names
-    inference = {key: state[key] for key in task.inference_options if key in state}
-    return {**options, "name": name, **inference}
-
-
-def recipe_options(training_manifest: Path, name: str) -> dict[str, Any]:
-    """The options of the task `name` in the recipe of a training manifest, {} where it has none."""
-    history = read_json(training_manifest) if training_manifest.is_file() else {}
-    stages, recipe = (_object(history, key) for key in ("stages", "recipe"))
-    for stage in stages:
-        if stage.startswith("finetune/"):  # finetune/NAME/SEED: all of them share one task, so the first will do
-            tuned = stage.split("/")[1]
-            features = _object(_object(recipe, "finetune"), tuned).get("features") or tuned
-            task = _object(_object(_object(recipe, "features"), str(features)), "task")
-            return task if task.get("name") == name else {}
-    return {}
-
-
-def _object(value: Any, key: str) -> dict[str, Any]:
-    """The JSON object under `key`, {} where there is none: the file may be anybody's, and hold anything."""
-    inner = value.get(key) if isinstance(value, dict) else None
-    return inner if isinstance(inner, dict) else {}
-
-
-def choose_task(values: dict[str, Any]) -> Task:
-    """The task of these options. Raises UserError for options it does not have."""
-    try:
-        return Task.choose(values)
-    except PydanticCustomError as error:
-        raise UserError(f"task {values.get('name')}: {error.message()}") from None
-
-
-def task_by_head(folder: Path, model: Any) -> dict[str, Any]:
-    """The options of a task for the model's head, with the task's defaults. Raises UserError where no task has such a
-    head."""
-    name = next((name for head, name in TASK_BY_HEAD.items() if head_of(model).endswith(head)), None)
-    if name is None:
-        raise UserError(
-            f"{folder} ({head_of(model)}) neither labels texts nor answers questions nor tags nor fills masks; "
-            "use it through transformers"
-        )
-    if name == "classification" and model.config.problem_type == Multilabel.problem_type:
-        name = "multilabel"
-    elif name == "classification" and len(model.config.id2label) == 1:
-        name = "regression"  # a softmax over one output is always 1
-    elif name == "classification" and model.config.problem_type not in (None, "single_label_classification"):
-        raise UserError(f"{folder} names no task and is for {model.config.problem_type}; use it through transformers")
-    return {"name": name}
-
-
-def for_model(task: Task, model: Any, label_names: Mapping[str, int | str] | None = None) -> Task:
-    """The task, with the model's labels where its options do not give them, or these names. Raises UserError for a
-    model with another head or other labels."""
-    head = task.auto_class.removeprefix("AutoModel")
-    if not head_of(model).endswith(head):
-        raise UserError(
-            f"the task {task.name} needs a model of the kind {head}, and this is a {head_of(model)}; choose "
-            "another --task"
-        )
-    return task.with_model_labels(output_names(model.config.id2label, label_names or {}))

@@ -17,8 +17,9 @@ from kobert_pipeline.evaluation.report import markdown
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.finetune.model import build
 from kobert_pipeline.finetune.plan import FinetunePlan
-from kobert_pipeline.inference.checkpoint import Checkpoint, for_model
+from kobert_pipeline.inference.checkpoint import Checkpoint
 from kobert_pipeline.inference.loading import load_tokenizer
+from kobert_pipeline.inference.task_of_checkpoint import for_model
 
 MADE = {"tagging": {"name": "tagging", "labels": ["사람", "곳"]}}
 """{task: options} of the models that need more than the name."""

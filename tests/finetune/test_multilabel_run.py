@@ -19,8 +19,9 @@ from kobert_pipeline.features.task import Task
 from kobert_pipeline.finetune.batching import Batches
 from kobert_pipeline.finetune.model import TaskModule, build
 from kobert_pipeline.finetune.plan import FinetunePlan
-from kobert_pipeline.inference.checkpoint import Checkpoint, task_by_head
+from kobert_pipeline.inference.checkpoint import Checkpoint
 from kobert_pipeline.inference.loading import load_model, load_tokenizer
+from kobert_pipeline.inference.task_of_checkpoint import task_by_head
 from kobert_pipeline.serve.model import ServedModel
 
 THINGS = ["감나무", "나루터", "라디오", "바구니", "자전거", "칼국수", "하늘", "마당"]

@@ -13,8 +13,8 @@ import kobert_pipeline as kobert
 from kobert_pipeline import load
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.rows import PREDICT_BATCH_SIZE
-from kobert_pipeline.inference.checkpoint import choose_task
 from kobert_pipeline.inference.loading import load_model, load_tokenizer, refuse_incomplete
+from kobert_pipeline.inference.task_of_checkpoint import choose_task
 
 CONTEXT = "한글은 세종대왕이 1443년에 만들었다. 처음 이름은 훈민정음이었다."
 QUESTION = "한글은 누가 만들었는가?"

@@ -151,6 +151,7 @@ def test_commands_count_what_they_truncate(
     evaluated = kobert("evaluate", nsmc, tmp_path / "reviews.txt", "--long", long, "--json")
     assert evaluated.json["clean"].get("truncated", 0) == truncated
     assert evaluated.json["clean"]["scores"]["accuracy"] == 100
+    assert loaded.evaluate(tmp_path / "reviews.txt", long=long)["clean"] == evaluated.json["clean"]
     note = f"note: 2 of 4 texts have more than {loaded.tokenizer.model_max_length} tokens"
     assert [note in result.err for result in (predicted, evaluated)] == [truncated > 0] * 2
 
