@@ -308,8 +308,8 @@ def card_counts(manifests: dict[str, Manifest], config: dict[str, Any]) -> dict[
         numbers["parameters in pretraining"] = f"{trained['parameters']:,}"
         numbers["tokens seen in pretraining"] = f"{trained['tokens_seen']:,}"
         numbers["held-out loss before and after"] = " -> ".join(losses)
-        if by_source := by_source_text(trained):
-            numbers["held-out texts of each source, before and after"] = by_source
+        if trained.get("held_out_by_source"):
+            numbers["held-out texts of each source, before and after"] = by_source_text(trained)
         if learned_anew := new_head_text(trained):
             numbers["of the model it started from"] = learned_anew
     if task and "id2label" in config:

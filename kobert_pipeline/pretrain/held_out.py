@@ -57,7 +57,7 @@ class HeldOutEvaluator:
         words = options.with_whole_word_masking()
         self.held_out_words = Loader(held_out, words, vocabulary.get_vocab_size(), seed=0)
         self.characters = characters_of(vocabulary, held_out.special.every)
-        names = sorted(held_out.names())
+        names = self.sources = sorted(held_out.names())
         self.of_source = {
             name: Loader(held_out.of_sources([escape(name)]), words, vocabulary.get_vocab_size(), seed=0)
             for name in (names if 1 < len(names) <= MOST_SOURCES else ())
@@ -115,6 +115,7 @@ class HeldOutEvaluator:
             "held_out_after": self.evaluations[last_step],
             "best_step": self.best,
             **({"held_out_by_source": by_source} if by_source else {}),
+            **({"held_out_sources": len(self.sources)} if len(self.sources) > MOST_SOURCES else {}),
         }
 
 

@@ -23,6 +23,7 @@ from kobert_pipeline.pretrain.held_out import HELD_OUT_BATCHES, HeldOutEvaluator
 from kobert_pipeline.pretrain.loader import Loader
 from kobert_pipeline.pretrain.model import LossModule
 from kobert_pipeline.pretrain.stage import BEST
+from kobert_pipeline.progress import by_source_text
 from kobert_pipeline.shards.format import EOJEOL, Shard, Shards
 from kobert_pipeline.tokenizer.special_tokens import SPECIAL_TOKENS
 from kobert_pipeline.training.device import make_accelerator
@@ -297,3 +298,24 @@ def test_how_often_is_evaluated_changes_no_weight(folders: tuple[Path, Path], tm
         stage.run(electra, *folders, tmp_path / name)
     digests = {sha256(tmp_path / name / stage.MODEL / "model.safetensors") for name in ("often", "rarely")}
     assert len(digests) == 1
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [
+        ({}, ""),
+        ({"held_out_by_source": {"law.txt": {"before": 40.123, "after": 31}}}, "character law.txt 40.12 -> 31.00"),
+        ({"held_out_sources": 500}, "no perplexity by source, since held-out texts are from 500 files"),
+    ],
+)
+def test_perplexity_by_source_or_why_there_is_none(counts: dict[str, Any], expected: str) -> None:
+    text = by_source_text(counts)
+    assert expected in text and bool(text) == bool(counts)
+
+
+def test_many_sources_are_counted_and_not_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(held_out, "MOST_SOURCES", 0)
+    evaluator = measure_of("mlm", tmp_path)
+    evaluator.evaluate_start()
+    summary = evaluator.summary(0)
+    assert summary["held_out_sources"] == len(evaluator.sources) > 0 and "held_out_by_source" not in summary
