@@ -27,8 +27,8 @@ CHARACTERS_SHOWN = 200
 Queries = Annotated[list[str] | None, typer.Argument(metavar="[QUERY]...", help="Texts to find similar ones for.")]
 IN = "A file of texts to search in, one per line, or with --column a table; - reads standard input. Repeatable."
 In = Annotated[list[str] | None, typer.Option("--in", metavar="FILE", help=IN)]
-GOLD = "Evaluate: a file in SQuAD form, whose questions must find their own context among all contexts."
-Gold = Annotated[Path | None, typer.Option(metavar="FILE.json", help=GOLD)]
+GOLD = "Evaluate: questions in SQuAD form or a table, which must find their own context among all contexts."
+Gold = Annotated[Path | None, typer.Option(metavar="FILE", help=GOLD)]
 BY = "How to rank: a pooling (as kobert embed), bm25, hybrid. Repeatable; default: the pooling of training, or mean."
 By = Annotated[list[str] | None, typer.Option(metavar="METHOD", help=BY)]
 TopK = Annotated[int, typer.Option(min=1, help="Texts shown per query.")]

@@ -33,11 +33,6 @@ IMPOSSIBLE = "is_impossible"
 TRUE, FALSE = ("true", "1", "1.0"), ("false", "0", "0.0")
 
 
-def squad_examples(rows: Iterable[Row | UnreadableInput]) -> list[Example]:
-    """The examples of questions in SQuAD form, with or without answers. Raises one error about all wrong ones."""
-    return list(readable(tried(rows, lambda first: with_distinct_ids(squad_example))))
-
-
 def squad_example(row: Row) -> Example:
     """The example of a question in SQuAD form. Raises UserError where something is missing or wrong."""
     required = ["id", "question", *([] if is_impossible(row) else ["answers"])]
@@ -81,11 +76,8 @@ def table_maker(task: str, fields: dict[str, str | None], first: Row, by: str = 
 def unquoted(answers: Any) -> Any:
     """Answers with their starts that a table has as text; other answers as they are."""
     value = parse_container(answers) if isinstance(answers, str) else answers
-    return (
-        value
-        if isinstance(value, dict) or (isinstance(value, list) and all(isinstance(item, dict) for item in value))
-        else answers
-    )
+    has_starts = isinstance(value, list) and all(isinstance(item, (dict, list)) for item in value)
+    return value if isinstance(value, dict) or has_starts else answers
 
 
 def span_example(row: Row, values: dict[str, Any], column: str) -> Example:
@@ -127,13 +119,15 @@ def is_impossible(row: Row) -> bool | None:
 
 def answer_pairs(answers: Any, start: Any = None) -> list[list[Any]]:
     """[text, start] of each answer, without empty texts. `answers` are objects (`text`, `answer_start`), or one object
-    with a list of each, or a text (or list) with its `start` (or list). Raises KeyError or TypeError for anything
-    else."""
+    with a list of each, or a list of such pairs, as in our own examples, or a text (or list) with its `start` (or
+    list). Raises KeyError or TypeError for anything else."""
     if isinstance(answers, dict):
         answers, start = _text_and_start(answers)
     elif isinstance(answers, list) and all(isinstance(answer, dict) for answer in answers):
         pairs = [_text_and_start(answer) for answer in answers]
         answers, start = [text for text, _ in pairs], [begin for _, begin in pairs]
+    elif start is None and isinstance(answers, list) and all(map(_is_pair, answers)):
+        answers, start = [text for text, _ in answers], [begin for _, begin in answers]
     # a cell without an answer is None in Parquet and JSON, and "" in CSV and TSV
     answers = text_of(answers)
     if answers is None or isinstance(answers, str):
@@ -141,6 +135,11 @@ def answer_pairs(answers: Any, start: Any = None) -> list[list[Any]]:
     if not isinstance(answers, list) or not isinstance(start, list) or len(answers) != len(start):
         raise TypeError("a start for each answer")
     return [[text_of(text), _parse_start(begin)] for text, begin in zip(answers, start, strict=True) if text != ""]
+
+
+def _is_pair(answer: Any) -> bool:
+    """Whether an answer is a text and its start."""
+    return isinstance(answer, list) and [type(part) for part in answer] == [str, int]
 
 
 def _text_and_start(answer: dict[str, Any]) -> tuple[Any, Any]:

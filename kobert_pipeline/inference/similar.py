@@ -11,7 +11,7 @@ import numpy as np
 
 from kobert_pipeline.errors import UserError, did_you_mean
 from kobert_pipeline.features.metrics import ranking_scores
-from kobert_pipeline.features.span_examples import squad_examples
+from kobert_pipeline.features.span_examples import question_examples, question_rows
 from kobert_pipeline.inference.embed import LAST, Embedder
 from kobert_pipeline.inference.encoders import POOLINGS
 from kobert_pipeline.inference.loading import load
@@ -19,7 +19,6 @@ from kobert_pipeline.inference.nearest import nearest, normalized, open_vectors
 from kobert_pipeline.morphemes.normalization import remove_invisible
 from kobert_pipeline.progress import current_display
 from kobert_pipeline.questions.bm25 import Bm25
-from kobert_pipeline.tables.squad import questions
 
 METHODS = (*POOLINGS, "bm25", "hybrid")
 SAMPLE = 8
@@ -62,8 +61,9 @@ def refuse_unknown(methods: Sequence[str], hybrid: str | None) -> None:
 
 
 def contexts(path: Path) -> tuple[list[str], list[str], list[int]]:
-    """The different contexts of a file in SQuAD form, its questions, and the number of each one's context."""
-    examples = squad_examples(questions(path))
+    """The different contexts of a file with questions, in SQuAD form or a table, its questions, and the number of each
+    one's context."""
+    examples = question_examples(question_rows(path), "span")
     numbers = {context: n for n, context in enumerate(dict.fromkeys(example["context"] for example in examples))}
     return list(numbers), [e["question"] for e in examples], [numbers[e["context"]] for e in examples]
 

@@ -14,6 +14,7 @@ from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.options import FeaturesOptions
 from kobert_pipeline.features.splits import split
 from kobert_pipeline.features.task import Task
+from kobert_pipeline.inference.similar import contexts
 
 CONTEXT = "등대는 1903년에 처음 불을 밝혔다. 지금은 아무도 살지 않는다."
 ANSWER = {"text": "1903년", "answer_start": 4}
@@ -167,6 +168,15 @@ def test_answers_that_hold_their_starts_are_read_without_options(name: Any, tmp_
     assert Task.choose("span").read(table(tmp_path / name, LISTED))[0]["answers"] == [["1903년", 4]], name
     two = PLAIN | {"answer": ["1903년", "1903"], "answer_start": [4, 4]}
     assert len(Task.choose("span").read(table(tmp_path / name, two))[0]["answers"]) == 2, name
+
+
+@pytest.mark.parametrize("name", ["examples.jsonl", "examples.json"])
+def test_examples_of_a_features_folder_are_questions_again(name: str, tmp_path: Path) -> None:
+    """Made questions are kept there, and evaluated or searched for as they are."""
+    example = PLAIN | {"id": "h", "group": CONTEXT, "answers": [["1903년", 4], ["1903", 4]]}
+    file = table(tmp_path / name, example)
+    assert Task.choose("span").read(file) == [example]
+    assert contexts(file) == ([CONTEXT], [PLAIN["question"]], [0])
 
 
 WRONG_TABLES = [
