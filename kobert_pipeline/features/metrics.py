@@ -46,6 +46,8 @@ def matthews_corrcoef(predictions: list[int], labels: list[int]) -> float:
     constant."""
     from sklearn.metrics import matthews_corrcoef
 
+    if len({*predictions, *labels}) == 1:  # scikit-learn warns of it
+        return 0.0
     return 100.0 * float(matthews_corrcoef(labels, predictions))
 
 

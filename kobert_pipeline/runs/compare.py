@@ -18,6 +18,8 @@ Table = tuple[list[str], list[list[str]]]
 """Header and rows of a table."""
 VOCABULARIES = ("morphemes.json", "tokenizer.json")
 """The files that hold a vocabulary of our own, or a checkpoint's."""
+NO_MODEL = "n-grams, no model"
+"""The start of a linear classifier."""
 SEED_OPTIONS = (["seed"], ["plan", "seed"])
 """Options in the record of a fine-tuning that its list of seeds replaces."""
 BEST_SETTING = "setting that is best on dev"
@@ -34,7 +36,9 @@ def comparison_rows(run_dirs: list[Path]) -> list[dict[str, Any]]:
     for run_dir in run_dirs:
         base = {"run": run_dir.name} | _origin(run_dir)
         tuned = sorted(path for path in (run_dir / "finetune").glob("*") if path.is_dir())
-        rows += [base | _scores(folder) for folder in tuned] or [base | {"finetune": "", "seeds": 0, "scores": {}}]
+        scores = [_scores(folder) for folder in tuned] or [{"finetune": "", "seeds": 0, "scores": {}}]
+        # what the run's encoder is and cost says nothing of n-grams
+        rows += [({"run": run_dir.name} if row.get("start") == NO_MODEL else base) | row for row in scores]
     for row in rows:
         row["start"] = row.get("start") or _start(row)
     return rows
@@ -118,6 +122,8 @@ def _scores(folder: Path) -> dict[str, Any]:
     row = {"finetune": folder.name, "split": split, "seeds": len(runs), "scores": _summary(runs, split)}
     if start := _other_start(runs):
         row["start"] = start
+    if start == NO_MODEL:
+        row["parameters"] = runs[-1]["counts"]["ngrams"]
     if ablation := ablation_by_metric(runs, split):
         row["prior_ablation"] = {part: _spreads(values) for part, values in ablation.items()}
     # any of the seeds: current ones have the same features
@@ -138,7 +144,7 @@ def _other_start(runs: list[dict[str, Any]]) -> str:
     """What a fine-tuning started from, if not the run's model: `runs` are manifests."""
     options = runs[-1]["options"] if runs else {}
     if "ngrams" in options:
-        return "n-grams, no model"
+        return NO_MODEL
     init = options.get("init", "pretrained")
     return {"pretrained": "", "scratch": "random weights"}.get(init, f"fine-tuning {init}")
 
@@ -246,8 +252,8 @@ def fine_tuning_table(rows: list[dict[str, Any]]) -> Table:
         # on dev, by which runs are chosen, only the whole is measured
         whole = not part or part.startswith("network_and")
         lines.append(
-            [row["run"], row["start"], f"{row['parameters']:,}", f"{row['vocab_size']:,}",
-             f"{row['tokens_seen']:,}" if "tokens_seen" in row else "-",
+            [row["run"], row["start"],
+             *(f"{row[key]:,}" if key in row else "-" for key in ("parameters", "vocab_size", "tokens_seen")),
              *(f"{row['held_out_loss']:.3f}" if key == column else "-" for column in losses),
              *(" -> ".join(f"{value:.2f}" for value in row.get("perplexity_per_character", [])) or "-" for _ in common),
              " ".join(filter(None, [row["finetune"], part.replace("_", " ")])), row.get("split", ""), str(row["seeds"]),
