@@ -3,6 +3,7 @@ log-count ratio between the classes, as naive Bayes weighs it (Wang and Manning 
 trains in a minute or two, and it makes other errors than an encoder, so the two together teach better than either
 (`finetune.NAME.distill`). With few labels it is often the better model, and can be published as one."""
 
+import importlib.util
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -15,6 +16,7 @@ from pydantic import Field, model_validator
 
 from kobert_pipeline.config.options import Options
 from kobert_pipeline.distributed import is_main_process
+from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.predicted import Predicted
 from kobert_pipeline.features.task import Task
@@ -160,7 +162,10 @@ class NgramModel:
 
     @classmethod
     def load(cls, folder: Path, backend: Any) -> "NgramModel":
-        """The classifier in a folder, for texts that the tokenizer with this backend reads."""
+        """The classifier in a folder, for texts that the tokenizer with this backend reads. Raises UserError where a
+        library is missing, as on a server without those of training."""
+        if importlib.util.find_spec("sklearn") is None:
+            raise UserError(f"{folder} requires scikit-learn, not installed here; pip install scikit-learn")
         return cls(NgramClassifier.load(folder), ConfigValues(read_json(folder / CONFIG)), backend)
 
     def predict(self, task: Task, features: Features) -> Predicted:

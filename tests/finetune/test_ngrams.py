@@ -11,6 +11,7 @@ import pytest
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 
+from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.format import Features, features_of_ids
 from kobert_pipeline.files import read_json_lines
 from kobert_pipeline.finetune.ngrams import BLOCK, NgramClassifier, Ngrams, counted, drawn_rows, texts_of
@@ -184,3 +185,9 @@ def test_texts_are_what_the_tokens_spell(prepared: Path, pretrained: Path) -> No
     for text, (start, end), example in zip(found, pairwise(dev.arrays["windows"]), dev.examples, strict=True):
         if backend.token_to_id("[UNK]") not in dev.arrays["input_ids"][start:end]:
             assert text.replace("\u2581", "") == "".join(example["text"].split())
+
+
+def test_a_missing_library_is_named(baseline_run: tuple[Path, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(UserError, match="requires scikit-learn, not installed here; pip install scikit-learn"):
+        Checkpoint.load(baseline_run[0] / "publish" / "linear").predict(["좋다"])
