@@ -226,6 +226,9 @@ def recipe_description(path: Path) -> str:
 def note_truncated(checkpoint: Any, truncated: int, texts: int, pair: str | None = None) -> None:
     """Say how many of the texts have more tokens than the checkpoint reads, if any, and how to read them whole."""
     if truncated:
-        advice = "; --long windows reads them whole" if checkpoint.task.takes_windows and pair is None else ""
+        windows = (
+            "; --long windows reads them whole, which kobert evaluate can measure: a model of beginnings may be worse"
+        )
+        advice = windows if checkpoint.task.takes_windows and pair is None else ""
         what = f"{truncated:,} of {texts:,} texts have more than {checkpoint.max_length} tokens"
         print(f"note: {what}, and their ends were not read{advice}", file=sys.stderr)

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 TRUNCATED_SHARE = 0.03
 """Truncated training examples are mentioned if their share is larger than this."""
+MUCH_TRUNCATED = 0.3
+"""The share from which on a larger max_length is recommended."""
 HIGH_UNKNOWN_RATE = 0.01
 """Share of unknown tokens above which the vocabulary lacks characters of the texts."""
 CORPUS_COUNTS = {
@@ -135,7 +137,9 @@ def result_of(counts: dict[str, Any], options: Mapping[str, Any] = MappingProxyT
         missing = "unknown_rate" in counts and rate > HIGH_UNKNOWN_RATE
         parts.append(f"unknown rate {rate:.2%}{': characters are missing from it' * missing}")
     if counts.get("train_truncated", 0) > TRUNCATED_SHARE * counts.get("train_examples", 0):
-        parts.append(f"{counts['train_truncated'] / counts['train_examples']:.0%} of them truncated to max_length")
+        share = counts["train_truncated"] / counts["train_examples"]
+        advice = ", so a larger max_length may be much better" if share > MUCH_TRUNCATED else ""
+        parts.append(f"{share:.0%} of them truncated to max_length{advice}")
     if "held_out_after" in counts:
         before, after = (counts[name]["loss"] for name in ("held_out_before", "held_out_after"))
         parts.append(f"held-out loss {after:.2f} (at first {before:.2f}), training loss {counts['train_loss']:.2f}")

@@ -91,5 +91,7 @@ def test_what_is_cut_at_max_length_is_counted_also_of_pairs_and_choices(morpheme
 def test_the_table_of_a_run_tells_of_many_texts_that_were_cut() -> None:
     from kobert_pipeline.cli.run_results import result_of
 
-    assert "12% of them truncated to max_length" in result_of({"train_examples": 100, "train_truncated": 12})
+    few, many = (result_of({"train_examples": 100, "train_truncated": cut}) for cut in (12, 40))
+    assert few.endswith("12% of them truncated to max_length")
+    assert "40% of them truncated to max_length, so a larger max_length may be much better" in many
     assert "cut" not in result_of({"train_examples": 100, "train_truncated": 3})
