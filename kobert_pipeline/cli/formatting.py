@@ -231,4 +231,4 @@ def note_truncated(checkpoint: Any, truncated: int, texts: int, pair: str | None
         )
         advice = windows if checkpoint.task.takes_windows and pair is None else ""
         what = f"{truncated:,} of {texts:,} texts have more than {checkpoint.max_length} tokens"
-        print(f"note: {what}, and their ends were not read{advice}", file=sys.stderr)
+        print(f"note: {what}, and the encoder did not read their ends{advice}", file=sys.stderr)

@@ -35,7 +35,7 @@ class SequenceTask(Task):
 
     def featurize(self, examples: list[Example], tokenizer: Any, max_length: int) -> dict[str, np.ndarray]:
         """One window per example, truncated to `max_length`; of a pair the longer text is truncated first."""
-        encoded = tokenizer(*_texts(examples), truncation=True, max_length=max_length, return_token_type_ids=True)
+        encoded = tokenizer(*input_texts(examples), truncation=True, max_length=max_length, return_token_type_ids=True)
         return {
             "windows": row_starts(encoded["input_ids"]),
             "input_ids": flatten(encoded["input_ids"], np.int32),
@@ -88,7 +88,7 @@ class SequenceTask(Task):
         if not len(full):
             return 0
         windows = self.windows(features.examples)
-        whole = tokenizer(*_texts([windows[i] for i in full]), verbose=False)["input_ids"]
+        whole = tokenizer(*input_texts([windows[i] for i in full]), verbose=False)["input_ids"]
         cut = [i // features.choices for i, ids in zip(full.tolist(), whole, strict=True) if len(ids) > max_length]
         return len(set(cut))
 
@@ -148,7 +148,7 @@ def softmax(logits: np.ndarray) -> np.ndarray:
     return np.asarray(scores / scores.sum())
 
 
-def _texts(examples: list[Example]) -> tuple[list[str], list[str] | None]:
+def input_texts(examples: list[Example]) -> tuple[list[str], list[str] | None]:
     """The texts, and the second texts (None where the examples are not pairs)."""
     texts = [replace_surrogates(example["text"]) for example in examples]
     if not any("text_pair" in example for example in examples):

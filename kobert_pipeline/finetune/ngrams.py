@@ -19,6 +19,7 @@ from kobert_pipeline.distributed import is_main_process
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.predicted import Predicted
+from kobert_pipeline.features.sequence import input_texts
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.files import atomic_write, read_json, write_json
 from kobert_pipeline.finetune.cross_fit import Fold, without
@@ -31,8 +32,8 @@ from kobert_pipeline.training.weight_files import NGRAMS
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
-VERSION = 5
-"""5: a config and a file of tensors, as other models have."""
+VERSION = 6
+"""6: texts are read whole, also beyond the `max_length` of the features."""
 CONFIG = "config.json"
 WRITES = (NGRAMS, CONFIG, PREDICTIONS)
 """Every file of a folder with such a classifier."""
@@ -170,7 +171,7 @@ class NgramModel:
 
     def predict(self, task: Task, features: Features) -> Predicted:
         """The predictions for features of the task; the logits are the logarithms of probabilities."""
-        probabilities = self.classifier.probabilities(list(texts_of(features, self.backend)))
+        probabilities = self.classifier.probabilities(whole_texts_of(features, self.backend)[0])
         outputs = task.by_label({"logits": list(np.log(np.maximum(probabilities, LEAST)))})
         return Predicted(task, features, outputs, task.predict(outputs, features))
 
@@ -187,13 +188,12 @@ def run(
     task, (backend, _) = Task.choose(prepared["task"]), vocabulary_in(tokenizer)
     train, config = without(Features.load(features / "train"), fold), config_of(task, prepared["max_length"], backend)
     classes = config["num_labels"]
-    rows = drawn_rows(train, options.max_tokens)
-    texts, labels = np.array(list(texts_of(train, backend)), object)[rows], train.arrays["labels"][rows]
-    classifier = NgramClassifier.fit(options, texts.tolist(), labels, classes, seed)
+    texts, labels = training_texts(options, train, backend)
+    classifier = NgramClassifier.fit(options, texts, labels, classes, seed)
     classifier.save(out, config)
     model = NgramModel(classifier, ConfigValues(config), backend)
     counts: dict[str, Any] = {"ngrams": len(classifier.columns)}
-    counts |= {"train_examples_read": len(rows)} if len(rows) < len(train) else {}
+    counts |= {"train_examples_read": len(texts)} if len(texts) < len(train) else {}
     for split in ("dev", "test") if test else ("dev",):
         if not (features / split).is_dir():
             continue
@@ -213,13 +213,50 @@ def config_of(task: Task, max_length: int, backend: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def drawn_rows(train: Features, max_tokens: int | None) -> np.ndarray:
-    """The numbers of training texts, drawn at random, that have `max_tokens` tokens together; all where it is None."""
-    lengths = np.diff(train.arrays["windows"])
+def training_texts(options: Ngrams, train: Features, backend: Any) -> tuple[list[str], np.ndarray]:
+    """The training texts that are read, as `whole_texts_of` gives them, and their labels (n,)."""
+    texts, lengths = whole_texts_of(train, backend)
+    rows = drawn_rows(lengths, options.max_tokens)
+    return [texts[row] for row in rows.tolist()], np.asarray(train.arrays["labels"])[rows]
+
+
+def drawn_rows(lengths: np.ndarray, max_tokens: int | None) -> np.ndarray:
+    """The numbers of texts of these `lengths` (n,), drawn at random, that have `max_tokens` tokens together; all where
+    it is None."""
     if max_tokens is None or lengths.sum() <= max_tokens:
-        return np.arange(len(train))
-    order = np.random.default_rng(DRAW_SEED).permutation(len(train))
+        return np.arange(len(lengths))
+    order = np.random.default_rng(DRAW_SEED).permutation(len(lengths))
     return np.sort(order[: max(1, int(np.searchsorted(lengths[order].cumsum(), max_tokens, side="right")))])
+
+
+def whole_texts_of(features: Features, tokenizer: Any) -> tuple[list[str], np.ndarray]:
+    """The texts as `texts_of` spells them, and their numbers of tokens (n,). Texts that were truncated for an encoder,
+    or not encoded for one, are read whole where the features have their examples: a linear classifier has no longest
+    text."""
+    encoded = "windows" in features.arrays
+    texts = list(texts_of(features, tokenizer)) if encoded else [""] * len(features.examples)
+    lengths = np.diff(features.arrays["windows"]) if encoded else np.zeros(len(texts), np.int64)
+    # truncated texts have as many tokens as the longest
+    rows = np.flatnonzero(lengths == lengths.max(initial=0)) if features.examples else np.empty(0, np.int64)
+    spelled = spelling(tokenizer)
+    wholes, _ = input_texts([features.examples[row] for row in rows.tolist()])
+    for row, ids in zip(rows.tolist(), encoded_whole(tokenizer, wholes), strict=True):
+        texts[row], lengths[row] = "".join(spelled[ids]), len(ids)
+    return texts, lengths
+
+
+def encoded_whole(tokenizer: Any, texts: list[str]) -> list[list[int]]:
+    """The token ids of texts without an analyzer, special tokens, truncation or padding, whatever a tokenizer's backend
+    is set to."""
+    truncation, padding = tokenizer.truncation, tokenizer.padding
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    encodings = tokenizer.encode_batch(texts, add_special_tokens=False)
+    if truncation:
+        tokenizer.enable_truncation(**truncation)
+    if padding:
+        tokenizer.enable_padding(**padding)
+    return [encoding.ids for encoding in encodings]
 
 
 def texts_of(features: Features, tokenizer: Any) -> Iterator[str]:

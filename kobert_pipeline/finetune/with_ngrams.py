@@ -21,8 +21,7 @@ from kobert_pipeline.finetune.ngrams import (
     NgramClassifier,
     NgramModel,
     config_of,
-    drawn_rows,
-    texts_of,
+    training_texts,
 )
 from kobert_pipeline.training.hf_config import ConfigValues
 from kobert_pipeline.training.weight_files import NGRAMS, NGRAMS_FOLDER
@@ -76,9 +75,7 @@ def train(encoder: Predicted, train_set: Features, max_length: int, backend: Any
     the encoder's folder `out`. `backend`: of the tokenizer that made the features, of at most `max_length` tokens."""
     task, dev = encoder.task, encoder.features
     config = config_of(task, max_length, backend)
-    rows = drawn_rows(train_set, BESIDE_ENCODER.max_tokens)
-    texts = np.array(list(texts_of(train_set, backend)), object)[rows].tolist()
-    labels = np.asarray(train_set.arrays["labels"])[rows]
+    texts, labels = training_texts(BESIDE_ENCODER, train_set, backend)
     classifier = NgramClassifier.fit(BESIDE_ENCODER, texts, labels, config["num_labels"], seed)
     ngrams = NgramModel(classifier, ConfigValues(config), backend)
     weights = fitted_weights(encoder.logits, ngrams.predict(task, dev).logits, task.targets(dev)["labels"])

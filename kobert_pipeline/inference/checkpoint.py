@@ -174,15 +174,17 @@ class Checkpoint:
 
     def predict_examples(self, examples: list[Example]) -> Predicted:
         """The predictions for examples of the task, with logits and scores."""
-        if splits(self.long) and self.task.takes_windows and "text_pair" not in examples[0]:
+        is_single = self.task.takes_windows and "text_pair" not in examples[0]
+        if splits(self.long) and is_single and not isinstance(self.model, NgramModel):
             return self._predict_windows(examples)
         arrays = featurize_in_parts(self.task, examples, self.tokenizer, self.max_length)
         return self._predict(Features(arrays, examples))
 
     def truncated(self, predicted: Predicted) -> int:
         """How many of the predicted examples have more tokens than were read."""
-        in_windows = "windows" not in predicted.features.arrays
-        return 0 if in_windows else self.task.truncated(predicted.features, self.tokenizer, self.max_length)
+        if "windows" not in predicted.features.arrays or isinstance(self.model, NgramModel):
+            return 0
+        return self.task.truncated(predicted.features, self.tokenizer, self.max_length)
 
     @cached_property
     def added_ngrams(self) -> WithNgrams | None:
@@ -192,14 +194,17 @@ class Checkpoint:
 
     def _predict(self, features: Features) -> Predicted:
         """The predictions for features of the task, by the model's backend."""
-        if isinstance(self.model, (OnnxModel, NgramModel)):
-            predicted = self.model.predict(self.task, features)
-        else:
-            from kobert_pipeline.finetune.model import predict
-            from kobert_pipeline.training.device import device
-
-            predicted = predict(self.model.to(device()), self.task, features, device())
+        predicted = self._predict_by_model(features)
         return self.added_ngrams.add_to(predicted) if self.added_ngrams else predicted
+
+    def _predict_by_model(self, features: Features) -> Predicted:
+        """The predictions without n-grams that are added."""
+        if isinstance(self.model, (OnnxModel, NgramModel)):
+            return self.model.predict(self.task, features)
+        from kobert_pipeline.finetune.model import predict
+        from kobert_pipeline.training.device import device
+
+        return predict(self.model.to(device()), self.task, features, device())
 
     def results(self, examples: list[Example], long: str = "truncate") -> list[dict[str, Any]]:
         """The result of each example, as JSON values; where a task takes no windows, texts are always truncated."""
@@ -219,16 +224,14 @@ class Checkpoint:
         return self._predict(features_of_ids(rows)).results
 
     def _predict_windows(self, examples: list[Example]) -> Predicted:
-        """The predictions by the mean of the logits of all windows of each text, weighted by their tokens."""
+        """The predictions by the mean of the logits of all windows of each text, weighted by their tokens; n-grams read
+        it whole."""
         ids, text_of = windows_of(self.tokenizer, [example["text"] for example in examples], self.max_length)
+        of_windows = self._predict_by_model(features_of_ids(ids))
+        logits = {"logits": list(mean_by_text(np.stack(of_windows.logits["logits"]), ids, text_of))}
         features = Features({}, examples)
-
-        def by_text(windows: Predicted) -> Predicted:
-            logits = {"logits": list(mean_by_text(np.stack(windows.logits["logits"]), ids, text_of))}
-            network = by_text(windows.network) if windows.network else None
-            return Predicted(self.task, features, logits, self.task.predict(logits, features), network)
-
-        return by_text(self._predict(features_of_ids(ids)))
+        predicted = Predicted(self.task, features, logits, self.task.predict(logits, features))
+        return self.added_ngrams.add_to(predicted) if self.added_ngrams else predicted
 
     def fill_masks(self, texts: list[str], top_ks: Sequence[int]) -> list[dict[str, Any]]:
         """The `top_ks[i]` likeliest tokens for each [MASK] of text i."""

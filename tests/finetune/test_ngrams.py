@@ -14,7 +14,15 @@ from sklearn.linear_model import LogisticRegression
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.format import Features, features_of_ids
 from kobert_pipeline.files import read_json_lines
-from kobert_pipeline.finetune.ngrams import BLOCK, NgramClassifier, Ngrams, counted, drawn_rows, texts_of
+from kobert_pipeline.finetune.ngrams import (
+    BLOCK,
+    NgramClassifier,
+    Ngrams,
+    counted,
+    drawn_rows,
+    texts_of,
+    whole_texts_of,
+)
 from kobert_pipeline.finetune.results import PREDICTIONS
 from kobert_pipeline.inference.checkpoint import Checkpoint
 from kobert_pipeline.pipeline.recipe import Recipe
@@ -81,8 +89,7 @@ def test_a_label_without_training_examples_is_never_predicted() -> None:
 
 @pytest.mark.parametrize(("limit", "read"), [(None, 40), (10_000, 40), (100, 20), (7, 1), (1, 1)])
 def test_texts_are_drawn_up_to_a_number_of_tokens(limit: int | None, read: int) -> None:
-    train = features_of_ids([[2, 9, 9, 9, 3]] * 40)
-    rows = drawn_rows(train, limit)
+    rows = drawn_rows(np.full(40, 5), limit)
     assert len(rows) == len(set(rows.tolist())) == read and rows.tolist() == sorted(rows.tolist())
 
 
@@ -185,6 +192,29 @@ def test_texts_are_what_the_tokens_spell(prepared: Path, pretrained: Path) -> No
     for text, (start, end), example in zip(found, pairwise(dev.arrays["windows"]), dev.examples, strict=True):
         if backend.token_to_id("[UNK]") not in dev.arrays["input_ids"][start:end]:
             assert text.replace("\u2581", "") == "".join(example["text"].split())
+
+
+@pytest.mark.parametrize("enabled", [False, True])
+def test_texts_are_read_whole_however_long_an_encoder_reads(prepared: Path, enabled: bool) -> None:
+    """Truncated or not encoded at all; the backend keeps its settings."""
+    dev = Features.load(prepared / "nsmc" / "dev")
+    backend = vocabulary_in(prepared.parent / "tokenizer")[0]
+    if enabled:
+        backend.enable_truncation(max_length=4)
+        backend.enable_padding(length=40)
+    expected, lengths = whole_texts_of(Features({}, dev.examples), backend)
+    assert max(lengths) > 10 and not any("[PAD]" in text for text in expected)
+    ids, starts = dev.arrays["input_ids"], dev.arrays["windows"]
+    cut = features_of_ids([[*ids[start:end].tolist()[:7], 3] for start, end in pairwise(starts.tolist())])
+    texts, _ = whole_texts_of(Features(cut.arrays, dev.examples), backend)
+    known = [UNK_ID not in ids[start:end] for start, end in pairwise(starts.tolist())]
+    assert sum(known) > len(known) / 4
+    assert [text for text, is_known in zip(texts, known, strict=True) if is_known] == [
+        text for text, is_known in zip(expected, known, strict=True) if is_known
+    ]
+    without_examples, _ = whole_texts_of(Features(cut.arrays, []), backend)
+    assert without_examples == list(texts_of(cut, backend))
+    assert bool(backend.truncation) == bool(backend.padding) == enabled
 
 
 def test_a_missing_library_is_named(baseline_run: tuple[Path, str], monkeypatch: pytest.MonkeyPatch) -> None:
