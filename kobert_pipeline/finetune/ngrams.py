@@ -6,6 +6,7 @@ trains in a minute or two, and it makes other errors than an encoder, so the two
 import importlib.util
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -269,7 +270,13 @@ def texts_of(features: Features, tokenizer: Any) -> Iterator[str]:
 
 def spelling(tokenizer: Any) -> np.ndarray:
     """What each token of a tokenizer's backend adds to a text: (V,) of str."""
-    tokens = [tokenizer.id_to_token(id_) or "" for id_ in range(tokenizer.get_vocab_size())]
+    return _spelling(tokenizer, tokenizer.get_vocab_size())
+
+
+@lru_cache(maxsize=2)
+def _spelling(tokenizer: Any, size: int) -> np.ndarray:
+    """`spelling`, which takes longer than the label of a short text; `size`, since tokens may be added."""
+    tokens = [tokenizer.id_to_token(id_) or "" for id_ in range(size)]
     # WordPiece's mark of a token that continues a word is no part of the text
     return np.array([token.removeprefix("##") for token in tokens], object)
 

@@ -65,7 +65,7 @@ class FinetuneOptions(Options):
     model cannot be published."""
     ngrams: Ngrams | None = Field(None, exclude_if=lambda value: value is None)
     """Train a linear classifier over character n-grams instead, as a baseline or a teacher (`{}`: with its defaults);
-    null: train the encoder. It cannot be published."""
+    null: train the encoder."""
     baseline: Literal["ngrams", "none"] = Field("ngrams", exclude_if=lambda value: value == "ngrams")
     """`ngrams`: where single texts get a label, also train a linear classifier over n-grams on the same features, in
     the fine-tuning `FEATURES-ngrams`, so that its scores stand beside the encoder's; `none`: do not."""

@@ -174,8 +174,13 @@ class Checkpoint:
 
     def predict_examples(self, examples: list[Example]) -> Predicted:
         """The predictions for examples of the task, with logits and scores."""
+        return self._predict_long(examples, self.long)
+
+    def _predict_long(self, examples: list[Example], long: str) -> Predicted:
+        """`predict_examples` with another way of reading long texts; where a task takes no windows, they are always
+        truncated, and n-grams always read them whole."""
         is_single = self.task.takes_windows and "text_pair" not in examples[0]
-        if splits(self.long) and is_single and not isinstance(self.model, NgramModel):
+        if splits(long) and is_single and not isinstance(self.model, NgramModel):
             return self._predict_windows(examples)
         arrays = featurize_in_parts(self.task, examples, self.tokenizer, self.max_length)
         return self._predict(Features(arrays, examples))
@@ -210,9 +215,8 @@ class Checkpoint:
         """The result of each example, as JSON values; where a task takes no windows, texts are always truncated."""
         # groups may mix the order of the examples, so results are kept by index
         results: dict[int, dict[str, Any]] = {}
-        checkpoint = replace(self, long=long)
         for group in by_form(examples):
-            predicted = checkpoint.predict_examples([examples[index] for index in group])
+            predicted = self._predict_long([examples[index] for index in group], long)
             results |= dict(zip(group, predicted.results, strict=True))
             if self.counted is not None:
                 self.counted.update(texts=len(group), truncated=self.truncated(predicted))

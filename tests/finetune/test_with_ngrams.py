@@ -140,3 +140,13 @@ def test_without_ngrams_the_encoder_is_the_same_and_alone(tiny: Any, kobert: Any
     assert (alone / name).read_bytes() == (with_them / name).read_bytes()
     scores = tiny.manifests()["finetune/nsmc/1"]["counts"]["test"]
     assert scores == tiny.manifests(run_dir)["finetune/nsmc/1"]["counts"]["test_prior_ablation"]["network_alone"]
+
+
+def test_a_checkpoint_loads_its_ngrams_once(run_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded: list[Path] = []
+    load = NgramClassifier.load
+    monkeypatch.setattr(NgramClassifier, "load", lambda folder: loaded.append(folder) or load(folder))
+    checkpoint = Checkpoint.load(run_dir / "publish" / "nsmc")
+    for long in ("truncate", "windows", "truncate"):
+        checkpoint.predict(["정말 재밌다"], long=long)
+    assert len(loaded) == 1
