@@ -204,6 +204,8 @@ def finetune_result(group: list[Outcome], data: Mapping[str, Any] = MappingProxy
                 parts.append(f"{split}, {name.replace('_', ' ')}: {', '.join(scores)}")
         else:
             parts += [f"{split} {score}" for score in scores_over_seeds([counts[split] for counts in seeds])]
+        if weights := seeds[0].get("ngrams_weights"):
+            parts.append("weights of network and n-grams {:.2f} and {:.2f}".format(*weights))
         if len(seeds) > 1:
             parts.append(f"{len(seeds)} seeds")
         parts += worth(data, split)

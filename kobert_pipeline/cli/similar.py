@@ -4,7 +4,7 @@ import json
 from bisect import bisect_right
 from collections.abc import Callable
 from functools import partial
-from itertools import chain, count
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -230,13 +230,15 @@ def _print_ranking(
     """`ranked`: by method, the numbers and the scores of the best texts of each query."""
     for method, (numbers, values) in ranked.items():
         for query, best, of_best in zip(queries, numbers.tolist(), values.tolist(), strict=True):
-            hits = list(zip(count(1), of_best, map(searched.row, best), strict=False))
+            # a text without a word of the query is no hit of a search for words
+            found = [pair for pair in zip(of_best, best, strict=True) if method != "bm25" or pair[0] > 0]
+            hits = [(rank, value, searched.row(index)) for rank, (value, index) in enumerate(found, 1)]
             if as_json:
                 for rank, value, row in hits:
                     result = {"query": query, "method": method, "rank": rank, "score": round(value, 4)}
                     print(json.dumps(result | row, ensure_ascii=False))
                 continue
-            print(f"{query}  (by {method})")
+            print(f"{query}  (by {method}{'' if hits else '; no text has a word of it'})")
             more = ["id"] if any("id" in row for _, _, row in hits) else []
             shown = snippets(query, [row["text"] for _, _, row in hits])
             table = [

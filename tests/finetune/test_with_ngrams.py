@@ -1,5 +1,6 @@
 """An encoder with n-grams as a part of its model, against the two parts by themselves and scikit-learn."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +86,10 @@ def run_dir(tiny: Any, kobert: Any, tmp_path_factory: pytest.TempPathFactory) ->
     settings = ("--set", "finetune.nsmc.baseline=ngrams", "--set", "publish={nsmc: {source: nsmc, onnx: true}}")
     result = kobert("run", tiny.recipe, "--run-dir", run_dir, *settings, "--redo-changed")
     assert result.code == 0, result.err
-    assert "network and n-grams: accuracy" in " ".join(result.out.split())
+    printed = " ".join(result.out.split())
+    assert "network and n-grams: accuracy" in printed and re.search(
+        r"weights of network and n-grams 0\.\d+ and", printed
+    )
     return Path(run_dir)
 
 

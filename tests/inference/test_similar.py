@@ -212,7 +212,7 @@ def test_blank_lines_are_no_candidates(place: Path, kobert: Callable[..., Any], 
     if by == "vectors":
         assert kobert("embed", "mlm", "blank.txt", "--pooling", "mean", "--out", "blank.npy").code == 0
         more = ["--by", "mean", "--vectors", "blank.npy"]
-    printed = kobert("similar", "mlm", TEXTS[0], "음악", "--in", "blank.txt", *more, "--json")
+    printed = kobert("similar", "mlm", TEXTS[0], "연기", "--in", "blank.txt", *more, "--json")
     assert printed.code == 0, printed.err
     rows = [json.loads(line) for line in printed.out.splitlines()]
     assert [(row["line"], row["text"]) for row in rows[:2]] == [(2, TEXTS[0]), (5, TEXTS[1])]
@@ -279,3 +279,11 @@ def test_wrong_arguments_are_refused(place: Path, kobert: Callable[..., Any], co
 def test_a_query_of_a_damaged_model_is_refused() -> None:
     with pytest.raises(UserError, match="the vector of a query is not finite; the model's weights may be damaged"):
         nearest(np.ones((2, 3), np.float32), np.array([[1, np.nan, 0]], np.float32), 1, np.ones(2, bool))
+
+
+def test_a_search_for_words_lists_no_text_without_them(beside_encoder: Path, kobert: Any) -> None:
+    Path("texts.txt").write_text("배우의 연기가 좋다\n음악이 아름답다\n", encoding="utf-8")
+    asked = ("similar", "mlm", "연기", "바나나", "--in", "texts.txt", "--by", "bm25")
+    found = [json.loads(line)["query"] for line in kobert(*asked, "--json").out.splitlines()]
+    assert found == ["연기"]
+    assert "바나나  (by bm25; no text has a word of it)" in kobert(*asked).out
