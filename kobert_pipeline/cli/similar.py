@@ -228,10 +228,11 @@ def _print_ranking(
     as_json: bool,
 ) -> None:
     """`ranked`: by method, the numbers and the scores of the best texts of each query."""
+    from kobert_pipeline.inference.similar import is_hit
+
     for method, (numbers, values) in ranked.items():
         for query, best, of_best in zip(queries, numbers.tolist(), values.tolist(), strict=True):
-            # a text without a word of the query is no hit of a search for words
-            found = [pair for pair in zip(of_best, best, strict=True) if method != "bm25" or pair[0] > 0]
+            found = [pair for pair in zip(of_best, best, strict=True) if is_hit(method, pair[0])]
             hits = [(rank, value, searched.row(index)) for rank, (value, index) in enumerate(found, 1)]
             if as_json:
                 for rank, value, row in hits:

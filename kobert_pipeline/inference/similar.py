@@ -170,6 +170,11 @@ def top(scores: Scores, queries: Sequence[str], count: int) -> tuple[np.ndarray,
     return indices, values
 
 
+def is_hit(method: str, score: float) -> bool:
+    """Whether a search found a text with this score: by words alone it does not find a text without any of them."""
+    return method != "bm25" or score > 0
+
+
 def top_of_stored(
     path: Path,
     texts: Sequence[str],

@@ -15,7 +15,7 @@ from kobert_pipeline.inference.checkpoint import Checkpoint
 from kobert_pipeline.inference.embed import Embedder
 from kobert_pipeline.inference.loading import BY_NGRAMS, FILES, TORCH, choose_backend, load_errors
 from kobert_pipeline.inference.rerank import Reranker
-from kobert_pipeline.inference.similar import EmbeddedTexts, Texts, rankers, top
+from kobert_pipeline.inference.similar import EmbeddedTexts, Texts, is_hit, rankers, top
 from kobert_pipeline.inference.tokens import token_rows
 from kobert_pipeline.inference.windows import splits
 from kobert_pipeline.serve.model_facts import attention_row, card_scores
@@ -194,6 +194,7 @@ class ServedModel:
         return [
             {"index": index, "score": round(value, 4), "text": texts[index]}
             for index, value in zip(indices[0].tolist(), values[0].tolist(), strict=True)
+            if is_hit(by or trained, value)
         ]
 
     def refuse_unfit_ids(self, rows: Sequence[list[int]]) -> None:

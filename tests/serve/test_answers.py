@@ -147,7 +147,7 @@ def test_similar_texts_are_ranked_as_by_the_command(
     )
     expected = [json.loads(line) for line in kobert(*words).out.splitlines()]
     rows = ask("similar", "nsmc", query="연기가 좋다", texts=[TEXTS[0], *TEXTS[2:]], by=by, top_k=3)
-    assert len(rows) == 3
+    assert len(rows) == (1 if by == "bm25" else 3), "one text has a word of the query"
     assert [(row["index"] + 1, row["text"].strip()) for row in rows] == [
         (row["line"], row["text"].strip()) for row in expected
     ]

@@ -158,7 +158,7 @@ def test_the_first_texts_of_a_search_are_ordered_anew(
     assert kobert("index", "mlm", "texts.txt", "--out", "index").code == 0
     assert kobert("embed", "mlm", "texts.txt", "--out", "texts.npy").code == 0
     for by, searched in (
-        ("bm25", ("--in", "texts.txt")),
+        ("hybrid", ("--index", "index")),
         ("hybrid", ("--in", "texts.txt")),
         ("mean", ("--index", "index")),
         ("mean", ("--in", "texts.txt", "--vectors", "texts.npy")),
