@@ -232,8 +232,8 @@ def _print_ranking(
 
     for method, (numbers, values) in ranked.items():
         for query, best, of_best in zip(queries, numbers.tolist(), values.tolist(), strict=True):
-            found = [pair for pair in zip(of_best, best, strict=True) if is_hit(method, pair[0])]
-            hits = [(rank, value, searched.row(index)) for rank, (value, index) in enumerate(found, 1)]
+            scored = [pair for pair in zip(of_best, best, strict=True) if is_hit(method, pair[0])]
+            hits = [(rank, value, searched.row(index)) for rank, (value, index) in enumerate(scored, 1)]
             if as_json:
                 for rank, value, row in hits:
                     result = {"query": query, "method": method, "rank": rank, "score": round(value, 4)}

@@ -78,7 +78,7 @@ class Ngrams(Options):
 
 
 BESIDE_ENCODER = Ngrams(unit="jamo", min_n=2, max_n=9, c=0.05, max_tokens=5_000_000)
-"""The classifier beside an encoder, the best of those tried on NSMC's dev split (docs/results/tries.md)."""
+"""The classifier beside an encoder, chosen on NSMC's dev split (docs/results/tries.md)."""
 
 
 @dataclass(frozen=True)

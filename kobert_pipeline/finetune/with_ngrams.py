@@ -93,13 +93,14 @@ def fitted_weights(encoder: Logits, ngrams: Logits, labels: np.ndarray) -> tuple
     """The likeliest weights by the labels (n,) of dev, with a normal prior on their logarithms around the usual ones,
     since a dev split of a few texts says little."""
     from scipy.optimize import minimize
+    from scipy.special import log_softmax
 
-    own, others = log_probabilities(encoder), log_probabilities(ngrams)
+    of_encoder, of_ngrams = log_probabilities(encoder), log_probabilities(ngrams)
     usual = np.log(USUAL)
 
     def loss(logarithms: np.ndarray) -> float:
         first, second = np.exp(logarithms)
-        chosen = log_softmax(first * own + second * others)[np.arange(len(labels)), labels]
+        chosen = log_softmax(first * of_encoder + second * of_ngrams, axis=1)[np.arange(len(labels)), labels]
         return float(((logarithms - usual) ** 2).sum() / (2 * SPREAD**2) - chosen.sum())
 
     first, second = np.exp(minimize(loss, usual, method="L-BFGS-B").x).tolist()
@@ -109,16 +110,12 @@ def fitted_weights(encoder: Logits, ngrams: Logits, labels: np.ndarray) -> tuple
 def mixed(encoder: Logits, ngrams: Logits, weights: tuple[float, float]) -> Logits:
     """The logits of both: the logarithms of their probabilities, weighted and added."""
     both = weights[0] * log_probabilities(encoder) + weights[1] * log_probabilities(ngrams)
-    return {"logits": list(log_softmax(both).astype(np.float32))}
+    return {"logits": list(log_probabilities({"logits": list(both)}).astype(np.float32))}
 
 
 def log_probabilities(logits: Logits) -> np.ndarray:
     """The logarithms of the probabilities of the classes, (n, classes) float64."""
-    return log_softmax(np.stack(logits["logits"]).astype(np.float64))
+    from scipy.special import log_softmax
 
-
-def log_softmax(scores: np.ndarray) -> np.ndarray:
-    """The logarithms of the probabilities by scores (n, classes)."""
-    shifted = scores - scores.max(1, keepdims=True)
-    logarithms: np.ndarray = shifted - np.log(np.exp(shifted).sum(1, keepdims=True))
+    logarithms: np.ndarray = log_softmax(np.stack(logits["logits"]).astype(np.float64), axis=1)
     return logarithms
