@@ -43,8 +43,8 @@ class Predictor(Protocol):
         """The predictions for examples of the task."""
         ...
 
-    def truncated(self, predicted: Predicted) -> int:
-        """How many of the predicted examples have more tokens than were read."""
+    def truncated(self, predicted: Predicted) -> list[int]:
+        """The numbers of the predicted examples that have more tokens than were read."""
         ...
 
 
@@ -77,7 +77,7 @@ def evaluate(
     results: dict[str, Any] = {"task": task.dump(), "max_length": checkpoint.max_length}
     results |= {"file": file.name, "sha256": sha256(file), "examples_in_file": len(every)}
     results["clean"] = {"examples": examples, "scores": rounded(clean.scores)}
-    results["clean"] |= {"truncated": cut} if (cut := checkpoint.truncated(clean)) else {}
+    results["clean"] |= {"truncated": len(cut)} if (cut := checkpoint.truncated(clean)) else {}
     optional = {"notes": task.notes, "classification_report": clean.classification_report}
     results |= {name: value for name, value in optional.items() if value}
     results |= trust(clean)

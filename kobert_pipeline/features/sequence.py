@@ -80,17 +80,17 @@ class SequenceTask(Task):
         """The text or pair of each window; here one per example."""
         return examples
 
-    def truncated(self, features: Features, tokenizer: Any, max_length: int) -> int:
-        """The number of examples that were truncated."""
+    def truncated(self, features: Features, tokenizer: Any, max_length: int) -> list[int]:
+        """The numbers of the examples that were truncated."""
         # features do not mark truncated texts, but only full windows may be truncated, so only their texts are encoded
         # again, without a limit
         full = np.flatnonzero(np.diff(features.arrays["windows"]) == max_length)
         if not len(full):
-            return 0
+            return []
         windows = self.windows(features.examples)
         whole = tokenizer(*input_texts([windows[i] for i in full]), verbose=False)["input_ids"]
-        cut = [i // features.choices for i, ids in zip(full.tolist(), whole, strict=True) if len(ids) > max_length]
-        return len(set(cut))
+        cut = {i // features.choices for i, ids in zip(full.tolist(), whole, strict=True) if len(ids) > max_length}
+        return sorted(cut)
 
     def targets(self, features: Features) -> dict[str, np.ndarray]:
         """`labels` (n,)."""

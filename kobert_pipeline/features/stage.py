@@ -151,7 +151,7 @@ def counts_of(options: FeaturesOptions, features: Features, tokenizer: Any, spli
     }
     if labels := task.label_counts(examples):
         counts["labels"] = labels
-    return counts | {"truncated": task.truncated(features, tokenizer, options.max_length)} | task.counts(features)
+    return counts | {"truncated": len(task.truncated(features, tokenizer, options.max_length))} | task.counts(features)
 
 
 def add_from_corpus(

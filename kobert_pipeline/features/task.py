@@ -259,10 +259,10 @@ class Task(Plugin):
         """Counts of a split for the manifest, besides examples, windows and tokens."""
         return {}
 
-    def truncated(self, features: Features, tokenizer: Any, max_length: int) -> int:
-        """The number of examples that were truncated to `max_length`; 0 for tasks that split long texts into
+    def truncated(self, features: Features, tokenizer: Any, max_length: int) -> list[int]:
+        """The numbers of the examples that were truncated to `max_length`; none for tasks that split long texts into
         windows."""
-        return 0
+        return []
 
     @property
     def paired(self) -> bool:

@@ -185,10 +185,10 @@ class Checkpoint:
         arrays = featurize_in_parts(self.task, examples, self.tokenizer, self.max_length)
         return self._predict(Features(arrays, examples))
 
-    def truncated(self, predicted: Predicted) -> int:
-        """How many of the predicted examples have more tokens than were read."""
+    def truncated(self, predicted: Predicted) -> list[int]:
+        """The numbers of the predicted examples that have more tokens than were read."""
         if "windows" not in predicted.features.arrays or isinstance(self.model, NgramModel):
-            return 0
+            return []
         return self.task.truncated(predicted.features, self.tokenizer, self.max_length)
 
     @cached_property
@@ -212,14 +212,18 @@ class Checkpoint:
         return predict(self.model.to(device()), self.task, features, device())
 
     def results(self, examples: list[Example], long: str = "truncate") -> list[dict[str, Any]]:
-        """The result of each example, as JSON values; where a task takes no windows, texts are always truncated."""
+        """The result of each example, as JSON values, with `truncated` where a text was read in part; where a task takes
+        no windows, texts are always truncated."""
         # groups may mix the order of the examples, so results are kept by index
         results: dict[int, dict[str, Any]] = {}
         for group in by_form(examples):
             predicted = self._predict_long([examples[index] for index in group], long)
             results |= dict(zip(group, predicted.results, strict=True))
+            truncated = self.truncated(predicted)
+            for index in truncated:
+                results[group[index]]["truncated"] = True
             if self.counted is not None:
-                self.counted.update(texts=len(group), truncated=self.truncated(predicted))
+                self.counted.update(texts=len(group), truncated=len(truncated))
         return [results[index] for index in range(len(examples))]
 
     def results_of_ids(self, rows: list[list[int]]) -> list[dict[str, Any]]:

@@ -4,9 +4,8 @@ Every checkpoint can embed: its encoder is the model below its head. Texts are r
 as `kobert predict` reads them; the rest is truncated and counted. Batches hold texts of similar length.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +31,8 @@ LAST = (-1,)
 """The layers that are embedded by default: the last one alone."""
 CHUNK_TEXTS, CHUNK_TEXTS_OF_TOKENS = 1024, 128
 """Texts per part of a file, fewer where every token has a vector. Batches are sorted by length within a chunk."""
+CHUNK_CHARACTERS = 200_000
+"""Characters after which a part ends earlier: long texts take minutes, and an interruption loses a part."""
 
 
 class Embedder:
@@ -180,12 +181,18 @@ class Embedder:
         refuse_not_finite(self.encoder.name, {"embedding": [vectors]}, "vectors")
 
 
-def write_embeddings(out: Path, embedder: Embedder, texts: Iterable[str], tokens: bool, total: int | None) -> None:
+def write_embeddings(
+    out: Path,
+    embedder: Embedder,
+    texts: Iterable[str],
+    tokens: bool,
+    total: int | None,
+    parts_in: Path | None = None,
+) -> None:
     """Write the vectors of texts, `total` in number (None: nobody knows), to the new file `out`; of all their tokens
-    with `tokens`. A run that was interrupted resumes; `embedder.truncated` then counts its texts, too."""
-    remaining = iter(texts)
-    size = CHUNK_TEXTS_OF_TOKENS if tokens else CHUNK_TEXTS
-    chunks = iter(lambda: list(islice(remaining, size)), [])
+    with `tokens`. A run that was interrupted resumes from its parts, which are in `parts_in` (None: beside `out`);
+    `embedder.truncated` then counts its texts, too."""
+    chunks = chunked(texts, CHUNK_TEXTS_OF_TOKENS if tokens else CHUNK_TEXTS)
     record = {
         "checkpoint": [sha256(path) for path in embedder.files], "max_length": embedder.max_length,
         "pooling": embedder.pooling, "layers": embedder.layers, "tokens": tokens, "windows": embedder.windows,
@@ -197,7 +204,21 @@ def write_embeddings(out: Path, embedder: Embedder, texts: Iterable[str], tokens
         columns = embedder.columns(chunk, first, tokens)
         return columns, {"truncated": embedder.truncated - before}
 
-    embedder.truncated = write_vectors(out, record, chunks, embed, total).get("truncated", 0)
+    embedder.truncated = write_vectors(out, record, chunks, embed, total, parts_in).get("truncated", 0)
+
+
+def chunked(texts: Iterable[str], size: int) -> Iterator[list[str]]:
+    """The texts in lists of `size`, or fewer where those have `CHUNK_CHARACTERS`."""
+    chunk: list[str] = []
+    characters = 0
+    for text in texts:
+        chunk.append(text)
+        characters += len(text)
+        if len(chunk) == size or characters >= CHUNK_CHARACTERS:
+            yield chunk
+            chunk, characters = [], 0
+    if chunk:
+        yield chunk
 
 
 def refuse_unfit(pooling: str, layers: tuple[int, ...], count: int) -> None:

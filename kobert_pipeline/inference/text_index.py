@@ -3,7 +3,7 @@ for every query: nothing is embedded, segmented or read again but what is shown.
 
 import json
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ import numpy as np
 
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import read_json, write_json
-from kobert_pipeline.inference.embed import CHUNK_TEXTS, Embedder
+from kobert_pipeline.inference.embed import Embedder, write_embeddings
 from kobert_pipeline.inference.nearest import normalized
 from kobert_pipeline.inference.similar import Scores, TextEmbedder
 from kobert_pipeline.progress import current_display, report
@@ -77,7 +77,8 @@ class TextIndex:
 
 def write_index(out: Path, rows: Sequence[dict[str, Any]], unit: str, embedder: Embedder, long: str) -> dict[str, Any]:
     """Write the index of texts (`rows` as `TextIndex.row` gives them) to the new folder `out`, which appears only when
-    it is whole. Returns what `index.json` says of it."""
+    it is whole; until then its vectors are in parts in `out` with `.parts` added, from which an interrupted command
+    resumes. Returns what `index.json` says of it."""
     texts = [row["text"] for row in rows]
     with tempfile.TemporaryDirectory(dir=out.absolute().parent, prefix=f".{out.name}-") as temporary:
         folder = Path(temporary) / out.name
@@ -87,9 +88,10 @@ def write_index(out: Path, rows: Sequence[dict[str, Any]], unit: str, embedder: 
             for row in rows:
                 starts.append(starts[-1] + file.write(json.dumps(row, ensure_ascii=False).encode() + b"\n"))
         np.save(folder / STARTS, np.array(starts, np.int64))
-        np.save(folder / VECTORS, np.concatenate(list(_vectors(texts, embedder))))
         report("indexing words")
         Bm25(texts).save(folder / BM25)
+        write_embeddings(folder / VECTORS, embedder, texts, False, len(texts), out.with_name(f"{out.name}.parts"))
+        np.save(folder / VECTORS, normalized(np.load(folder / VECTORS)).astype(np.float32))
         about = {
             "version": VERSION, "texts": len(texts), "unit": unit, "pooling": embedder.pooling, "long": long,
             "max_length": embedder.max_length, "truncated": embedder.truncated,
@@ -97,9 +99,3 @@ def write_index(out: Path, rows: Sequence[dict[str, Any]], unit: str, embedder: 
         write_json(folder / INDEX, about)
         folder.rename(out)
     return about
-
-
-def _vectors(texts: Sequence[str], embedder: Embedder) -> Iterator[np.ndarray]:
-    for start in range(0, len(texts), CHUNK_TEXTS):
-        report("embedding", start, len(texts), "texts")
-        yield normalized(embedder.embed(texts[start : start + CHUNK_TEXTS])).astype(np.float32)

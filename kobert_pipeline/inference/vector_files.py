@@ -118,7 +118,12 @@ FORMATS = {
 
 
 def write_vectors(
-    out: Path, record: dict[str, Any], chunks: Iterable[list[str]], embed: Embed, total: int | None
+    out: Path,
+    record: dict[str, Any],
+    chunks: Iterable[list[str]],
+    embed: Embed,
+    total: int | None,
+    parts_in: Path | None = None,
 ) -> dict[str, int]:
     """Write the vectors of all texts to `out`, and return the sums of what was counted.
 
@@ -126,25 +131,20 @@ def write_vectors(
         record: all that the vectors depend on besides the texts; a command that resumes must have the same.
         chunks: the texts, at least one; a chunk's texts become a part.
         total: the number of texts, for the progress; None where nobody knows.
+        parts_in: the folder of the parts; None: `out` with `.parts` added.
 
     Raises UserError where `out` exists, or where parts are of another record or of other texts.
     """
     refuse_unwritable(out, "--out", FORMATS)
     remaining = iter(chunks)
     first = next(remaining)  # input that cannot be read is refused before there is anything to resume
-    folder = out.with_name(out.name + ".parts")
+    folder = parts_in or out.with_name(out.name + ".parts")
     # hidden files do not count: the lock file is made before the record, and a kill may come in between
     if os.path.lexists(folder) and not (folder / RECORD).is_file() and any(folder.glob("[!.]*")):
         raise UserError(f"{folder} holds files that kobert did not write; choose another --out")
     with locked(folder):
         _check_record(folder, record)
-        parts, counts, done = [], dict[str, int](), 0
-        for part_index, texts in enumerate(chain([first], remaining)):
-            parts.append(folder / f"{part_index:06d}{out.suffix}")
-            for name, count in _part_counts(parts[-1], texts, done, embed).items():
-                counts[name] = counts.get(name, 0) + count
-            done += len(texts)
-            report("embedding", done, total, "texts")
+        parts, counts = _write_parts(folder, out.suffix, chain([first], remaining), embed, total)
         # in the folder of the parts, so that a kill leaves nothing half-written next to `out`
         joined = folder / f"joined{out.suffix}"
         with atomic_write(joined) as path:
@@ -154,6 +154,20 @@ def write_vectors(
         remove_tree(folder, [f"[0-9]*{out.suffix}", RECORD, LOCK])
     remove_if_empty(folder)
     return counts
+
+
+def _write_parts(
+    folder: Path, suffix: str, chunks: Iterable[list[str]], embed: Embed, total: int | None
+) -> tuple[list[Path], dict[str, int]]:
+    """The parts of all chunks, in order, and the sums of what was counted."""
+    parts, counts, done = [], dict[str, int](), 0
+    for part_index, texts in enumerate(chunks):
+        parts.append(folder / f"{part_index:06d}{suffix}")
+        for name, count in _part_counts(parts[-1], texts, done, embed).items():
+            counts[name] = counts.get(name, 0) + count
+        done += len(texts)
+        report("embedding", done, total, "texts")
+    return parts, counts
 
 
 def _part_counts(path: Path, texts: list[str], first: int, embed: Embed) -> dict[str, int]:

@@ -188,7 +188,8 @@ class RerankBody(Body):
 
 class Label(BaseModel):
     """A label, or any number of them for models of several, with the probabilities of all labels; of a regression the
-    score alone. Without texts for token ids."""
+    score alone. Without texts for token ids. `truncated` is there, and true, where a text has more tokens than the
+    model reads and the label is one of its beginning."""
 
     text: str | None = None
     text_pair: str | None = None
@@ -196,6 +197,7 @@ class Label(BaseModel):
     labels: list[str] | None = None
     scores: dict[str, float] | None = None
     score: float | None = None
+    truncated: bool | None = None
 
 
 class Answer(BaseModel):

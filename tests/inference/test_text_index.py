@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from kobert_pipeline.files import read_json, write_json
+from kobert_pipeline.inference import embed as embedding
+from kobert_pipeline.inference.embed import Embedder
 from kobert_pipeline.inference.text_index import INDEX
 from kobert_pipeline.questions.bm25 import Bm25, content_morphemes, passage_of
 
@@ -62,6 +64,33 @@ def test_long_texts_are_whole_unless_they_are_to_be_truncated(place: Path, kober
     assert about["truncated"] == 1 and about["texts"] == 2
     vectors = [np.load(place / name / "vectors.npy") for name in ("whole", "cut")]
     assert not np.allclose(vectors[0][0], vectors[1][0], atol=1e-4) and np.allclose(vectors[0][1], vectors[1][1])
+
+
+def test_an_interrupted_command_resumes_to_the_same_index(
+    place: Path, kobert: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(embedding, "CHUNK_CHARACTERS", 1)  # a part for each text
+    calls: list[int] = []
+    plain = Embedder.columns
+
+    def interrupted(self: Embedder, texts: list[str], first: int, tokens: bool) -> Any:
+        calls.append(first)
+        if len(calls) == 4:
+            raise KeyboardInterrupt
+        return plain(self, texts, first, tokens)
+
+    monkeypatch.setattr(Embedder, "columns", interrupted)
+    arguments = ("index", "mlm", "texts.txt", "--out")
+    assert kobert(*arguments, "index").code == 130
+    assert not (place / "index").exists() and (place / "index.parts").is_dir()
+    assert kobert(*arguments, "index").code == 0
+    assert calls == [0, 1, 2, 3, 3, 4], "three parts were kept"
+    assert not (place / "index.parts").exists()
+    monkeypatch.setattr(embedding, "CHUNK_CHARACTERS", 1000)
+    assert kobert(*arguments, "whole").code == 0
+    np.testing.assert_allclose(*(np.load(place / name / "vectors.npy") for name in ("index", "whole")), atol=1e-5)
+    for name in ("texts.jsonl", "index.json", "starts.npy"):
+        assert (place / "index" / name).read_bytes() == (place / "whole" / name).read_bytes()
 
 
 def test_what_does_not_fit_is_refused(place: Path, tiny: Any, kobert: Callable[..., Any]) -> None:

@@ -86,6 +86,16 @@ def test_short_texts_have_the_same_results_either_way(loaded: Any) -> None:
     assert loaded.embed([], long="windows").shape == loaded.embed([]).shape
 
 
+def test_rows_of_texts_that_were_read_in_part_say_so(nsmc: Path, loaded: Any) -> None:
+    texts = [SHORT[0], LONG[0], SHORT[1], LONG[1]]
+    said = [row.get("truncated") for row in loaded.predict(texts)]
+    assert said == [None, True, None, True]
+    assert loaded.predict(texts) == ServedModel("nsmc", str(nsmc)).predict(
+        [{"text": text, "label": 0} for text in texts]
+    )
+    assert not any("truncated" in row for row in loaded.predict(texts, long="windows"))
+
+
 def test_the_server_gives_the_results_of_the_command(nsmc: Path, loaded: Any) -> None:
     served = ServedModel("nsmc", str(nsmc), "windows")
     texts = SHORT + LONG
