@@ -87,7 +87,7 @@ class Reader(Plugin):
     def matching_files(self, data_dir: Path) -> list[Path]:
         """The files that `path` names, readable or not. Raises UserError where there is none."""
         files, missing = list[Path](), list[Path]()
-        for pattern in [self.path] if isinstance(self.path, str) else self.path:
+        for pattern in self.patterns():
             matches = matching_files(data_dir, pattern)
             path = data_dir / pattern  # an absolute pattern replaces data_dir
             if not matches and path.is_dir():
@@ -114,14 +114,15 @@ class Reader(Plugin):
 
     def provenance(self) -> list[dict[str, str]]:
         """`path` and `license` of every entry of `path`, for the model card."""
-        return [
-            {"path": path, "license": self.license or "not stated"}
-            for path in ([self.path] if isinstance(self.path, str) else self.path)
-        ]
+        return [{"path": path, "license": self.license or "not stated"} for path in self.patterns()]
+
+    def patterns(self) -> list[str]:
+        """The entries of `path`."""
+        return [self.path] if isinstance(self.path, str) else list(self.path)
 
     def title(self) -> str:
         """The source's name in counts."""
-        return self.path if isinstance(self.path, str) else ", ".join(self.path)
+        return ", ".join(self.patterns())
 
     def taken_for(self) -> str:
         """What files are taken for."""

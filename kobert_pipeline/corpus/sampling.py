@@ -15,6 +15,7 @@ from kobert_pipeline.corpus.reader import SKIP_ADVICE, Reader, nothing_readable,
 from kobert_pipeline.corpus.tags import has_markup
 from kobert_pipeline.download.sources import MissingFiles
 from kobert_pipeline.errors import UserError
+from kobert_pipeline.tables.data_files import files_beside, matching_files
 from kobert_pipeline.tables.file_type import COMPRESSED
 from kobert_pipeline.tables.open_text import open_binary
 from kobert_pipeline.tables.unreadable import UnreadableInput, one_error
@@ -26,6 +27,8 @@ WHOLE = 16 * 2**20
 UNPACKED = 2**30
 """Bytes that are decompressed at most, so that a decompression bomb does not stall the check."""
 BLOCK = 2**20
+NAMED = 5
+"""Files that one sentence names."""
 LINE = 80
 """Characters of a line that are shown."""
 
@@ -84,7 +87,24 @@ def check_sources(options: CorpusOptions, data_dir: Path) -> tuple[list[Finding]
         if file_findings and len(file_findings) == len(files) and all(finding.skips_all for finding in file_findings):
             problems.append(Finding(nothing_readable(reader.title(), file_findings[0].sentence)))
         problems += file_findings
-    return list(dict.fromkeys(problems)), taken_for  # a file may be in two sources
+    return list(dict.fromkeys(problems)), [*taken_for, *left_out(options, data_dir)]  # a file may be in two sources
+
+
+def left_out(options: CorpusOptions, data_dir: Path) -> list[str]:
+    """A sentence for each pattern of a source, such as `documents/**/*.txt`, with files beside its own that no source
+    reads: another suffix, or the same in capital letters."""
+    patterns = [pattern for reader in options.sources for pattern in reader.patterns()]
+    read = {path for pattern in patterns for path in matching_files(data_dir, pattern)}
+    sentences = []
+    for pattern in patterns:
+        beside = files_beside(data_dir, pattern)
+        if others := [path.name for path in beside if path not in read]:
+            more = f" and {len(others) - NAMED} more" if len(others) > NAMED else ""
+            sentences.append(
+                f"{pattern} matches {len(beside) - len(others):,} of {len(beside):,} files there, and no source reads "
+                f"{', '.join(others[:NAMED])}{more}"
+            )
+    return sentences
 
 
 def check_file(reader: Reader, path: Path, may_skip: bool) -> Finding | None:

@@ -212,8 +212,8 @@ class Checkpoint:
         return predict(self.model.to(device()), self.task, features, device())
 
     def results(self, examples: list[Example], long: str = "truncate") -> list[dict[str, Any]]:
-        """The result of each example, as JSON values, with `truncated` where a text was read in part; where a task takes
-        no windows, texts are always truncated."""
+        """The result of each example, as JSON values, with `truncated` where a text was read in part; where a task
+        takes no windows, texts are always truncated."""
         # groups may mix the order of the examples, so results are kept by index
         results: dict[int, dict[str, Any]] = {}
         for group in by_form(examples):

@@ -92,6 +92,15 @@ def matching_files(data_dir: Path, pattern: str) -> list[Path]:
     return next((files for folder in data_folders(data_dir) if (files := _glob(pattern, folder))), [])
 
 
+def files_beside(data_dir: Path, pattern: str) -> list[Path]:
+    """The files in the folders of a pattern for all files of a kind, such as `documents/**/*.txt`, with those that it
+    matches and without hidden ones; [] for other patterns."""
+    folder, slash, name = pattern.rpartition("/")
+    if not name.startswith("*."):
+        return []
+    return [path for path in matching_files(data_dir, f"{folder}{slash}*") if not path.name.startswith(".")]
+
+
 def distinct_labels(files: Iterable[Path], data_dir: Path) -> dict[Path, str]:
     """How to tell files apart in messages: the path below the data folder (outside it the whole path) for files whose
     name another file has too."""

@@ -8,7 +8,7 @@ import pytest
 
 from kobert_pipeline.corpus.options import CorpusOptions
 from kobert_pipeline.corpus.reader import Reader
-from kobert_pipeline.corpus.sampling import check_sources
+from kobert_pipeline.corpus.sampling import check_sources, left_out
 from kobert_pipeline.tables.chat import days
 from kobert_pipeline.tables.file_type import is_html, text_format
 from kobert_pipeline.tables.unreadable import UnreadableInput
@@ -269,6 +269,22 @@ def test_check_says_what_each_source_is_read_as(tmp_path: Path) -> None:
         "b.json is read as json, for example: [[바다]]의 '''등대'''; "
         "1 of 1 documents have markup of a wiki, which stays in the texts",
     ]
+
+
+@pytest.mark.parametrize(
+    ("paths", "said"),
+    [
+        (["**/*.txt"], "**/*.txt matches 2 of 5 files there, and no source reads d.hwp, e.csv, c.TXT"),
+        (["in/*.txt"], "in/*.txt matches 1 of 2 files there, and no source reads c.TXT"),
+        (["**/*.txt", "**/*.TXT", "*.csv", "d*"], None), (["a.txt", "in/b*"], None), (["**"], None),
+    ],
+)  # fmt: skip
+def test_check_names_files_beside_those_of_a_source(tmp_path: Path, paths: list[str], said: str | None) -> None:
+    (tmp_path / "in").mkdir()
+    for name in ("a.txt", "in/b.txt", "in/c.TXT", "d.hwp", "e.csv", ".hidden"):
+        (tmp_path / name).write_text("바다는 짜다.\n", encoding="utf-8")
+    options = CorpusOptions.model_validate({"sources": [{"name": "text", "path": paths}]})
+    assert left_out(options, tmp_path) == ([said] if said else [])
 
 
 @pytest.mark.parametrize(
