@@ -9,6 +9,7 @@ from kobert_pipeline.corpus.document import in_split, smallest_share
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.format import SPLITS
 from kobert_pipeline.features.options import FeaturesOptions, named_files, train_files
+from kobert_pipeline.features.sequence import SequenceTask
 from kobert_pipeline.features.task import RARE, Example, Task, refuse_empty
 from kobert_pipeline.progress import current_display
 from kobert_pipeline.tables.data_files import data_file, data_files
@@ -20,6 +21,10 @@ RARE_SHOWN = 10
 WORTH_SAYING = 0.01
 """The share of contradicting texts from which on they are named; published sets have a few, and the manifest counts
 all."""
+CHARACTERS_PER_TOKEN = 2
+"""Of Korean texts, rounded up: reviews have 1.9 with a vocabulary of 32,000."""
+MUCH_TRUNCATED = 0.05
+"""The share of texts above which `kobert check` says that they will be truncated."""
 LABELS_SHOWN = 20
 SHOWN = 3
 """Texts with contradicting labels that are named."""
@@ -87,7 +92,24 @@ def describe(name: str, options: FeaturesOptions, data_dir: Path) -> list[str]:
     listed = f" (labels: {', '.join(labels[:LABELS_SHOWN])}{', ...' * (len(labels) > LABELS_SHOWN)})" if labels else ""
     answer = task.right_answer(example)
     return [
-        f"features.{name} is read as {task.name}{listed}: {sizes}, for example: {shown}{' -> ' * bool(answer)}{answer}"
+        f"features.{name} is read as {task.name}{listed}: {sizes}, for example: {shown}{' -> ' * bool(answer)}{answer}",
+        *truncated_later(name, task, train, options.max_length),
+    ]
+
+
+def truncated_later(name: str, task: Task, examples: list[Example], max_length: int) -> list[str]:
+    """A sentence where many of the examples are longer than `max_length` tokens, by their characters, since there may
+    be no tokenizer yet; tasks that read long texts in windows have none."""
+    if not isinstance(task, SequenceTask):
+        return []
+    most = max_length * CHARACTERS_PER_TOKEN
+    windows = task.windows(examples)
+    share = sum(len(window["text"] + window.get("text_pair", "")) > most for window in windows) / len(windows)
+    if share <= MUCH_TRUNCATED:
+        return []
+    return [
+        f"features.{name}: about {share:.0%} of the texts of train have more than max_length ({max_length}) tokens, "
+        f"some {most:,} characters, and an encoder reads their beginning alone; a larger max_length lets it read more"
     ]
 
 

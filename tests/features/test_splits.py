@@ -131,6 +131,14 @@ def test_check_says_what_labelled_files_are_read_as(
     ]
 
 
+def test_check_says_how_many_texts_will_be_truncated(tmp_path: Path) -> None:
+    rows = "".join(f"{n}\t{'긴 글이다 ' * (20 if n % 4 == 0 else 1)}{n}\t{n % 2}\n" for n in range(40))
+    (tmp_path / "train.txt").write_text(f"id\tdocument\tlabel\n{rows}", encoding="utf-8")
+    said = describe("mine", options("nsmc", dev="train.txt", max_length=32), tmp_path)
+    assert "about 25% of the texts of train have more than max_length (32) tokens, some 64 characters" in said[1]
+    assert len(describe("mine", options("nsmc", dev="train.txt", max_length=128), tmp_path)) == 1
+
+
 def test_a_dev_split_that_is_far_larger_than_asked_for_is_noted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
