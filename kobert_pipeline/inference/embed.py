@@ -18,10 +18,10 @@ from kobert_pipeline.features.rows import by_tokens, refuse_not_finite
 from kobert_pipeline.files import digest, sha256
 from kobert_pipeline.inference.encoders import POOLINGS, encoder_of
 from kobert_pipeline.inference.loading import AUTO, FILES, TORCH, load
-from kobert_pipeline.inference.tagged_morphemes import morphemes_of_tokens, with_tags
 from kobert_pipeline.inference.token_weights import TokenWeights
 from kobert_pipeline.inference.vector_files import Columns, write_vectors
 from kobert_pipeline.inference.windows import mean_by_text, splits, windows_of
+from kobert_pipeline.tokenizer.tagged_morphemes import morphemes_of_tokens, with_tags
 from kobert_pipeline.training.hf_config import refuse_causal_cls, trained_pooling
 from kobert_pipeline.training.weight_files import weight_files
 

@@ -26,7 +26,7 @@ import kobert_pipeline.pretrain.stage as pretrain_stage
 import kobert_pipeline.publish.stage as publish_stage
 import kobert_pipeline.shards.stage as shards_stage
 import kobert_pipeline.tokenizer.stage as tokenizer_stage
-from kobert_pipeline.checkpoint.source import small_files
+from kobert_pipeline.checkpoint.source import local_folder, small_files
 from kobert_pipeline.config import recipe_file
 from kobert_pipeline.config.options import first_error
 from kobert_pipeline.corpus.executor import Executor
@@ -111,6 +111,10 @@ def tokenizer_job(recipe: Recipe, run: Run) -> Job:
     if options.base:
         base = (small_files(options.base) or Path(options.base)).absolute()
         options = options.model_copy(update={"base": str(base)})
+    other = options.report.compare_with
+    if other and not (run.data_dir / other).is_dir() and (bundled := local_folder(other)):
+        compared = options.report.model_copy(update={"compare_with": str(bundled.absolute())})
+        options = options.model_copy(update={"report": compared})
     return Job(
         "tokenizer", run.run_dir / "tokenizer", tokenizer_stage.VERSION, recipe.tokenizer.dump(),
         writes=tokenizer_stage.WRITES, inputs={"analysis": run.run_dir / "analysis"},

@@ -13,6 +13,7 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from kobert_pipeline.errors import UserError
+from kobert_pipeline.markdown import escaped
 from kobert_pipeline.progress import report
 from kobert_pipeline.tables.squad import paragraphs
 from kobert_pipeline.tables.unreadable import readable
@@ -154,11 +155,30 @@ def evaluate_texts(
             ids, spans = encoded["input_ids"][row], encoded["offset_mapping"][row]
             morphemes = len(set(encoded.word_ids(row)))  # the backend gets one word per morpheme
             tally.add(text, ids, spans, morphemes, ids_by_eojeol(text, other.ids, other.offsets))
-            if cuts is not None:
-                cuts.add(text, spans, [id_ == UNK_ID for id_ in ids])
+        if cuts is not None:
+            unknown = [[id_ == UNK_ID for id_ in ids] for ids in encoded["input_ids"]]
+            cuts.add(batch, encoded["offset_mapping"], unknown)
         done += len(batch)
         report(f"measuring {name}", done, count, "documents")
     return tally.figures(vocab_size)
+
+
+def evaluate_other(texts: Iterable[str], encode: Encode, unk_id: int | None) -> dict[str, Any]:
+    """The figures of another tokenizer on texts that do not depend on an analyzer."""
+    count = characters = eojeols = tokens = unknown = 0
+    for batch in batches(texts):
+        ids_of = encode(batch)["input_ids"]
+        count += len(batch)
+        eojeols += sum(len(text.split()) for text in batch)
+        characters += sum(len(eojeol) for text in batch for eojeol in text.split())
+        tokens += sum(map(len, ids_of))
+        unknown += sum(ids.count(unk_id) for ids in ids_of)
+    return {
+        "texts": count,
+        "tokens_per_eojeol": _rate(tokens, eojeols),
+        "characters_per_token": _rate(characters, tokens),
+        "unknown_rate": _rate(unknown, tokens, 6),
+    }
 
 
 def paragraphs_with_answers(path: Path) -> Iterator[dict[str, Any]]:
@@ -242,7 +262,8 @@ def batches(texts: Iterable[str]) -> Iterator[list[str]]:
 
 def markdown(figures: dict[str, Any]) -> str:
     """The report as a Markdown page. `figures` has `vocabulary`, `sources` (name -> result of `evaluate_texts`) and
-    optionally `answers` (result of `ceiling`) and `cuts` (of `word_cuts.figures_of`)."""
+    optionally `others` (name -> result of `evaluate_other`), `answers` (result of `ceiling`) and `cuts` (of
+    `word_cuts.figures_of`)."""
     lines = ["# Tokenizer report", "", *(f"- {name}: {value}" for name, value in figures["vocabulary"].items()), ""]
     lines.append(_row(["source", "texts", *COLUMNS, *(f"unknown in {kind.replace('_', ' ')}" for kind in KINDS)]))
     lines.append(_row(["---"] * (2 + len(COLUMNS) + len(KINDS))))
@@ -250,6 +271,9 @@ def markdown(figures: dict[str, Any]) -> str:
         rates = [source["unknown_rate_of"][kind] for kind in KINDS]
         kinds = [f"{rate['rate']:.4%} of {rate['tokens']:,}" for rate in rates]
         lines.append(_row([name, f"{source['texts']:,}", *(str(source[key]) for key in COLUMNS.values()), *kinds]))
+    for name, other in figures.get("others", {}).items():
+        cells = [str(other.get(key, "")) for key in COLUMNS.values()]
+        lines.append(_row([f"corpus, by {escaped(name)}", f"{other['texts']:,}", *cells, *([""] * len(KINDS))]))
     lines += ["", LEGEND]
     if "answers" in figures:
         answers = figures["answers"]

@@ -31,11 +31,20 @@ from kobert_pipeline.tokenizer.growing import (
     vocabulary_forms,
 )
 from kobert_pipeline.tokenizer.loading import load_tokenizer
-from kobert_pipeline.tokenizer.plain import PLAIN, PLAIN_FILES, add_template, save_plain
-from kobert_pipeline.tokenizer.report import ceiling, draw, evaluate_texts, html, markdown, paragraphs_with_answers
+from kobert_pipeline.tokenizer.plain import PLAIN, PLAIN_FILES, add_template, folder_with_analyzer, save_plain
+from kobert_pipeline.tokenizer.report import (
+    ceiling,
+    draw,
+    evaluate_other,
+    evaluate_texts,
+    html,
+    markdown,
+    paragraphs_with_answers,
+)
 from kobert_pipeline.tokenizer.special_tokens import SPECIAL_TOKENS, UNK_ID
 from kobert_pipeline.tokenizer.subword import MIN_VOCAB_SIZE, Subword, alphabet_of
 from kobert_pipeline.tokenizer.subwords.wordpiece import WordPiece
+from kobert_pipeline.tokenizer.tagged_morphemes import TaggingSegmenter, with_tags
 from kobert_pipeline.tokenizer.word_cuts import WordCuts, encode_by, figures_of
 
 VERSION = 3
@@ -72,7 +81,8 @@ class ReportOptions(Options):
     terms: list[str] = Field([], exclude_if=lambda value: not value)
     """Words of the domain, whose tokens the report shows; words of a user dictionary are shown anyway."""
     compare_with: str | None = Field(None, exclude_if=lambda value: value is None)
-    """Folder below data_dir of another tokenizer, whose tokens of the same words the report shows beside."""
+    """Another tokenizer whose tokens of the same words, and how many it needs, the report shows beside: a folder below
+    data_dir or a bundled model's name; default: that of `base`, if there is one."""
 
     @field_validator("sources")
     @classmethod
@@ -136,7 +146,7 @@ def other_files(folder: Path) -> list[Path]:
     """The files of a tokenizer that the report shows beside. Raises UserError where there is no such folder."""
     if not folder.is_dir():
         raise UserError(f"tokenizer.report.compare_with: {folder} is no folder; name one that holds a tokenizer")
-    return [path for path in sorted(folder.iterdir()) if path.name in OTHER_FILES]
+    return [path for path in sorted(folder_with_analyzer(folder).iterdir()) if path.name in OTHER_FILES]
 
 
 def run(options: TokenizerOptions, analysis: Path, data_dir: Path, out: Path) -> dict[str, Any]:
@@ -162,8 +172,14 @@ def run(options: TokenizerOptions, analysis: Path, data_dir: Path, out: Path) ->
     return {
         "vocab_size": backend.get_vocab_size(),
         "alphabet": len(alphabet),
-        **report(options.report, analysis, data_dir, out),
+        **report(options.report, analysis, data_dir, out, other_tokenizers(options, data_dir)),
     }
+
+
+def other_tokenizers(options: TokenizerOptions, data_dir: Path) -> dict[str, Any]:
+    """The tokenizers that the report shows beside, by name."""
+    other = options.report.compare_with or options.base
+    return {Path(other).name: load_tokenizer(folder_with_analyzer(data_dir / other))} if other else {}
 
 
 def train(options: TokenizerOptions, lines: Callable[[str], Iterator[str]]) -> tuple[list[str], Tokenizer]:
@@ -229,14 +245,16 @@ def save(backend: Tokenizer, analyzer: dict[str, Any], out: Path) -> None:
     (out / "vocabulary.txt").write_text("".join(f"{token}\n" for token in tokens_by_id(backend)), encoding="utf-8")
 
 
-def report(options: ReportOptions, analysis: Path, data_dir: Path, out: Path) -> dict[str, Any]:
-    """Evaluate the saved tokenizer and write report.json, report.md and a plot; returns the figures on the corpus."""
+def report(options: ReportOptions, analysis: Path, data_dir: Path, out: Path, others: dict[str, Any]) -> dict[str, Any]:
+    """Evaluate the saved tokenizer and write report.json, report.md and a plot, with other tokenizers by name beside;
+    returns the figures on the corpus."""
     from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
 
     tokenizer = MorphemeTokenizer.from_pretrained(out)
-    encode = encode_by(tokenizer)
+    tagging = with_tags(tokenizer)
+    encode = encode_by(tagging)
     plain = Tokenizer.from_file(str(out / PLAIN / "tokenizer.json"))
-    cuts = WordCuts()
+    cuts = WordCuts(tagging.segmenter if isinstance(tagging.segmenter, TaggingSegmenter) else None)
     texts: dict[str, tuple[Iterator[str], int | None]] = {"corpus": sample(analysis, options.documents)}
     for name, reader in options.sources.items():
         texts[name] = (document.text for document in reader.read(data_dir)), None
@@ -245,9 +263,13 @@ def report(options: ReportOptions, analysis: Path, data_dir: Path, out: Path) ->
         name: evaluate_texts(of_source, encode, plain, len(tokenizer), cuts if name == "corpus" else None, name, count)
         for name, (of_source, count) in texts.items()
     }
-    other, dictionary = options.compare_with, read_json(analysis / ANALYZER_FILE).get("user_words", [])
+    if others:
+        figures["others"] = {
+            name: evaluate_other(sample(analysis, options.documents)[0], encode_by(other), other.unk_token_id)
+            for name, other in others.items()
+        }
+    dictionary = read_json(analysis / ANALYZER_FILE).get("user_words", [])
     terms = list(dict.fromkeys([*options.terms, *(form for form, *_ in dictionary[:MOST_TERMS])]))
-    others = {Path(other).name: load_tokenizer(data_dir / other)} if other else {}
     figures["cuts"] = figures_of(cuts, terms, encode, UNK_ID, others)
     if options.answers:
         figures["answers"] = ceiling(paragraphs_with_answers(data_file(data_dir, options.answers)), encode)

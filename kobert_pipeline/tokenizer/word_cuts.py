@@ -9,43 +9,71 @@ from typing import Any
 
 from kobert_pipeline.markdown import escaped, table
 from kobert_pipeline.tokenizer.special_tokens import UNK
+from kobert_pipeline.tokenizer.tagged_morphemes import TaggedMorpheme, TaggingSegmenter, tagged_morphemes
 
 Encode = Callable[[list[str]], Any]
 """Texts -> a `BatchEncoding` with `input_ids` and `offset_mapping`, without special tokens."""
 WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
+"""Words, where there is no analyzer that knows their morphemes."""
+CONTENT = re.compile("N|XR|XPN|XSN|SL|SH|VV|VA|MAG")
+"""How tags of morphemes begin that say what a text is about: nouns, roots, affixes of nouns, foreign words, verbs,
+adjectives, adverbs."""
 NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 MANY, LISTED, NUMBERS = 3, 30, 10
 """The tokens of a word that is listed, and how many such words and how many numbers are."""
 LEGEND = (
-    "Words are runs of letters in the sample of the corpus, with their particles and endings; a space ends a token. A "
-    "word that is cut in several ways has its most frequent one here. Terms, and whatever another tokenizer cuts, are "
-    "cut without a sentence around them."
+    "Words are of the sample of the corpus, without particles and endings (with them where no analyzer knows these); a "
+    "space ends a token. A word that is cut in several ways has its most frequent one here. Terms, and whatever "
+    "another tokenizer cuts, are cut without a sentence around them."
 )
 
 
 class WordCuts:
-    """Counts of the words and numbers of texts by how they are cut."""
+    """Counts of the words and numbers of texts by how they are cut. With a segmenter that gives tags, words have no
+    particles and endings, which would fill the list of those in many tokens."""
 
-    def __init__(self) -> None:
-        self.cuts: dict[str, Counter[str]] = defaultdict(Counter)
+    def __init__(self, segmenter: TaggingSegmenter | None = None) -> None:
+        self.segmenter = segmenter
+        self.words: dict[str, Counter[str]] = defaultdict(Counter)
+        self.numbers: dict[str, Counter[str]] = defaultdict(Counter)
 
-    def add(self, text: str, spans: Sequence[tuple[int, int]], unknown: Sequence[bool]) -> None:
-        """Count the words of a text. `spans` are the places of its tokens in the text, `unknown` says of each token
-        whether it stands for something that the vocabulary lacks."""
-        starts, ends = [start for start, _ in spans], [end for _, end in spans]
-        for pattern in (WORD, NUMBER):
-            for match in pattern.finditer(text):
-                first, last = bisect_right(ends, match.start()), bisect_left(starts, match.end())
-                self.cuts[match.group()][cut(text, match.span(), spans[first:last], unknown[first:last])] += 1
+    def add(self, texts: list[str], spans: Sequence[Sequence[tuple[int, int]]], unknown: list[list[bool]]) -> None:
+        """Count the words of texts. `spans` are the places of the tokens of each, `unknown` says of each token whether
+        it stands for something that the vocabulary lacks."""
+        for text, words, of_text, lacking in zip(texts, self._words(texts), spans, unknown, strict=True):
+            starts, ends = [start for start, _ in of_text], [end for _, end in of_text]
+            numbers = [match.span() for match in NUMBER.finditer(text)]
+            for counted, places in ((self.words, words), (self.numbers, numbers)):
+                for start, end in places:
+                    first, last = bisect_right(ends, start), bisect_left(starts, end)
+                    pieces = cut(text, (start, end), of_text[first:last], lacking[first:last])
+                    counted[text[start:end]][pieces] += 1
 
-    def frequent(self, pattern: re.Pattern[str], tokens: int, limit: int) -> list[dict[str, Any]]:
-        """The `limit` most frequent words of a pattern whose usual cut has at least so many `tokens`, with their
-        counts."""
-        usual = {word: cuts.most_common(1)[0][0] for word, cuts in self.cuts.items() if pattern.fullmatch(word)}
-        counts = Counter(
-            {word: self.cuts[word].total() for word, usual_cut in usual.items() if usual_cut.count(" ") >= tokens - 1}
-        )
-        return [{"word": word, "count": count, "cut": usual[word]} for word, count in counts.most_common(limit)]
+    def _words(self, texts: list[str]) -> list[list[tuple[int, int]]]:
+        """The places of the words of each text."""
+        if self.segmenter is None:
+            return [[match.span() for match in WORD.finditer(text)] for text in texts]
+        return [content_places(morphemes) for morphemes in tagged_morphemes(self.segmenter, texts)]
+
+
+def content_places(morphemes: Iterable[TaggedMorpheme]) -> list[tuple[int, int]]:
+    """The places of morphemes with a tag in `CONTENT`, those without a space between them as one."""
+    places: list[tuple[int, int]] = []
+    for morpheme in morphemes:
+        if not CONTENT.match(morpheme.tag):
+            continue
+        if places and places[-1][1] >= morpheme.start:
+            places[-1] = (places[-1][0], max(places[-1][1], morpheme.end))
+        else:
+            places.append((morpheme.start, morpheme.end))
+    return places
+
+
+def frequent(cuts_of: dict[str, Counter[str]], tokens: int, limit: int) -> list[dict[str, Any]]:
+    """The `limit` most frequent words whose usual cut has at least so many `tokens`, with their counts."""
+    usual = {word: cuts.most_common(1)[0][0] for word, cuts in cuts_of.items()}
+    counts = Counter({word: cuts_of[word].total() for word in usual if usual[word].count(" ") >= tokens - 1})
+    return [{"word": word, "count": count, "cut": usual[word]} for word, count in counts.most_common(limit)]
 
 
 def cut(text: str, place: tuple[int, int], spans: Iterable[tuple[int, int]], unknown: Iterable[bool]) -> str:
@@ -70,8 +98,8 @@ def figures_of(cuts: WordCuts, terms: list[str], encode: Encode, unk_id: int, ot
     """The words, numbers and terms with their cuts; `others` are further tokenizers by name, whose cuts of each are
     those without a text around it."""
     groups = {
-        "words": cuts.frequent(WORD, MANY, LISTED),
-        "numbers": cuts.frequent(NUMBER, 2, NUMBERS),
+        "words": frequent(cuts.words, MANY, LISTED),
+        "numbers": frequent(cuts.numbers, 2, NUMBERS),
         "terms": [{"word": t, "cut": c} for t, c in zip(terms, cuts_alone(terms, encode, unk_id), strict=True)],
     }
     for name, tokenizer in others.items():
@@ -105,5 +133,7 @@ def markdown(figures: dict[str, Any]) -> list[str]:
              *(escaped(row["others"][name]) for name in others)]
             for row in rows
         ]  # fmt: skip
-        lines += ["", f"## {title}", "", table(["word", *counted, "tokens", *map(escaped, others)], cells)]
+        whole = sum(" " not in row["cut"] for row in rows)
+        summary = [f"{whole} of {len(rows)} are one token.", ""] if group == "terms" else []
+        lines += ["", f"## {title}", "", *summary, table(["word", *counted, "tokens", *map(escaped, others)], cells)]
     return [*lines, "", LEGEND] if lines else []

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kobert_pipeline.inference.tagged_morphemes import morphemes_of_tokens
 from kobert_pipeline.morphemes.normalization import replace_surrogates
+from kobert_pipeline.tokenizer.tagged_morphemes import morphemes_of_tokens
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,6 @@ from kobert_pipeline.finetune.feature_based import FeatureBasedTagger
 from kobert_pipeline.inference import embed as embedding
 from kobert_pipeline.inference.embed import Embedder
 from kobert_pipeline.inference.loading import load_tokenizer
-from kobert_pipeline.inference.tagged_morphemes import TaggingSegmenter, morphemes_of_tokens, tagged_morphemes
 from kobert_pipeline.inference.token_weights import TokenWeights
 from kobert_pipeline.morphemes.analyzers import kiwi
 from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
@@ -30,6 +29,7 @@ from kobert_pipeline.morphemes.segmentation import units
 from kobert_pipeline.morphemes.segmenter import Segmenter
 from kobert_pipeline.publish.verify import SAMPLES
 from kobert_pipeline.questions.bm25 import K1, B
+from kobert_pipeline.tokenizer.tagged_morphemes import TaggingSegmenter, morphemes_of_tokens, tagged_morphemes
 
 TEXTS = [*SAMPLES, "글", "", " ".join(SAMPLES * 30)]
 ROUNDING = 1e-5

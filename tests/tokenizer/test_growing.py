@@ -15,7 +15,7 @@ from kobert_pipeline.files import read_json, write_json
 from kobert_pipeline.morphemes.morpheme_tokenizer import VOCABULARY_FILE
 from kobert_pipeline.tokenizer.growing import CONFIG_FILE, ORIGINS_FILE, base_files
 from kobert_pipeline.tokenizer.special_tokens import UNK_ID
-from kobert_pipeline.tokenizer.stage import TokenizerOptions, other_files, raw_files, run
+from kobert_pipeline.tokenizer.stage import TokenizerOptions, other_files, other_tokenizers, raw_files, run
 
 OLD, NEW = 800, 1500
 
@@ -242,6 +242,19 @@ def test_more_words_than_there_is_room_for_are_refused(with_terms, tmp_path):
     write_json(analysis / "analyzer.json", read_json(analysis / "analyzer.json") | {"user_words": words})
     with pytest.raises(UserError, match="tokens can give way"):
         train(replace(with_terms, analysis=analysis), tmp_path / "out", user_words=True)
+
+
+def test_the_report_sets_the_base_beside_unless_another_is_named(grown, old, front_end, tmp_path):
+    others = read_json(grown / "report.json")["others"]
+    corpus = read_json(old / "report.json")["sources"]["corpus"]
+    assert others == {old.name: {name: corpus[name] for name in others[old.name]}}
+    assert f"| corpus, by {old.name} | {corpus['texts']} | {corpus['tokens_per_eojeol']} |" in (
+        grown / "report.md"
+    ).read_text(encoding="utf-8")
+    report = {"documents": 10, "compare_with": str(grown)}
+    options = TokenizerOptions(base=str(old), report=report)
+    assert list(other_tokenizers(options, tmp_path)) == [grown.name]
+    assert other_tokenizers(TokenizerOptions(report={"documents": 10}), tmp_path) == {}
 
 
 def test_of_a_tokenizer_to_compare_with_its_own_files_are_read(tmp_path):

@@ -15,6 +15,7 @@ from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.metrics import KORQUAD_SYMBOLS, korquad_exact_match, korquad_normalize
 from kobert_pipeline.files import read_json, write_json
 from kobert_pipeline.morphemes.morpheme_tokenizer import VOCABULARY_FILE, MorphemeTokenizer
+from kobert_pipeline.morphemes.segmenter import Segmenter
 from kobert_pipeline.tables.squad import paragraphs
 from kobert_pipeline.tokenizer.plain import add_template, plain_backend
 from kobert_pipeline.tokenizer.report import (
@@ -33,6 +34,7 @@ from kobert_pipeline.tokenizer.report import (
 )
 from kobert_pipeline.tokenizer.special_tokens import SPECIAL_TOKENS, UNK_ID
 from kobert_pipeline.tokenizer.stage import TokenizerOptions, raw_files, run
+from kobert_pipeline.tokenizer.tagged_morphemes import TaggingSegmenter
 from kobert_pipeline.tokenizer.word_cuts import WordCuts, figures_of
 from kobert_pipeline.tokenizer.word_cuts import markdown as cuts_markdown
 
@@ -467,13 +469,23 @@ def test_words_numbers_and_terms_are_listed_with_their_tokens(words):
 
 def test_a_word_in_two_tokenizers_and_as_a_page(words):
     cuts = WordCuts()
-    cuts.add("값은 750원", [(0, 1), (1, 2), (3, 5), (5, 6), (6, 7)], [False] * 5)
+    cuts.add(["값은 750원"], [[(0, 1), (1, 2), (3, 5), (5, 6), (6, 7)]], [[False] * 5])
     other = partial(lambda texts, **_: {"input_ids": [[9]] * len(texts), "offset_mapping": [[(0, 9)]] * len(texts)})
     other.unk_token_id = UNK_ID
     figures = figures_of(cuts, ["<b>"], words[0], UNK_ID, {"other|one": other})
     assert figures["numbers"] == [{"word": "750", "count": 1, "cut": "75 0", "others": {"other|one": "750"}}]
     page = html("\n".join(cuts_markdown(figures)))
     assert "<td>75 0</td>\n<td>750</td>" in page and "other|one" in page and "<b>" not in page
+    assert "0 of 1 are one token." in page
+
+
+def test_words_that_an_analyzer_knows_have_no_particles_and_endings():
+    """Words are 경우 (case) and not 경우에는 (in the case), 머물 (stay) and not 머물렀다 (stayed)."""
+    text = "손해배상청구를 하였다. 원고들이 경우에는 3년을 머물렀다"
+    cuts = WordCuts(TaggingSegmenter(Segmenter("kiwi")))
+    cuts.add([text], [[(n, n + 1) for n, letter in enumerate(text) if letter != " "]], [[False] * len(text)])
+    assert list(cuts.words) == ["손해배상청구", "하", "원고들", "경우", "년", "머물"]
+    assert cuts.words["손해배상청구"] == {"손 해 배 상 청 구": 1} and list(cuts.numbers) == ["3"]
 
 
 @pytest.mark.parametrize("missed", [[], ["[훈]민정음", "세[종]"]])
