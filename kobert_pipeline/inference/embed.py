@@ -5,6 +5,7 @@ as `kobert predict` reads them; the rest is truncated and counted. Batches hold 
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from copy import copy
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -97,6 +98,12 @@ class Embedder:
         paths = [parent / name for parent in folders for name in names]
         embedder.files = [path for path in paths if path.is_file()]
         return embedder
+
+    def reading(self, long: str) -> "Embedder":
+        """The same embedder, with another way of reading long texts; what it truncates is counted apart."""
+        other = copy(self)
+        other.windows, other.truncated = splits(long), 0
+        return other
 
     def embed(self, texts: Sequence[str]) -> np.ndarray:
         """The vectors of texts, (n, d) float32. A text without tokens, where the tokenizer adds none of its own, gets

@@ -18,7 +18,8 @@ from kobert_pipeline.inference.similar import Scores, TextEmbedder
 from kobert_pipeline.progress import current_display, report
 from kobert_pipeline.questions.bm25 import Bm25
 
-VERSION = 1
+VERSION = 2
+"""2: pairs of characters are terms of BM25, too."""
 SAME = 0.98
 """Least cosine of two vectors of one text by one model; the file of weights may be int8."""
 INDEX, TEXTS, STARTS, VECTORS, BM25 = "index.json", "texts.jsonl", "starts.npy", "vectors.npy", "bm25"
@@ -58,7 +59,9 @@ class TextIndex:
     def cosines(self, embedder: TextEmbedder) -> Scores:
         """The cosine of the vectors of query and text. Raises UserError for an embedder with other vectors, by the
         first text."""
-        (vector,) = normalized(embedder.embed([self.row(0)["text"]]))
+        # a query is truncated; the texts were read as `kobert index` was told
+        as_indexed = embedder.reading(self.about["long"]) if isinstance(embedder, Embedder) else embedder
+        (vector,) = normalized(as_indexed.embed([self.row(0)["text"]]))
         if vector.shape != self.vectors[0].shape or vector @ self.vectors[0] < SAME:
             raise UserError(
                 f"{self.folder} was made with another checkpoint or pooling (its own is {self.about['pooling']}), for "

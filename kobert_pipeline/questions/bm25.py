@@ -1,8 +1,15 @@
-"""BM25 over morphemes (Robertson et al., TREC-3 1994): the search that knows words only, which vectors must beat."""
+"""BM25 (Robertson et al., TREC-3 1994) over morphemes and pairs of characters: the search that knows words only, which
+vectors must beat.
 
-from collections.abc import Collection, Sequence
+An analyzer cuts compounds such as 손해배상청구권 in its own ways, so that one in a query and the same in a text may
+share no morpheme; pairs of neighbouring characters inside nouns and verbs (손해, 해배, 배상, …) they do share. On
+questions that people asked, pairs bring more than a trained encoder (docs/results/retrieval.md).
+"""
+
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Self
+from unicodedata import normalize
 
 import numpy as np
 
@@ -10,20 +17,27 @@ from kobert_pipeline.morphemes.segmenter import Segmenter
 
 K1, B = 1.2, 0.75
 """The usual constants: how fast repetitions of a term count less, and how much the length of a text matters."""
+K1_OF_PAIRS = 0.9
+"""The first of them where pairs of characters are terms, too; chosen on TyDi QA and silver questions."""
 NO_CONTENT = ("J", "E", "S", "X", "W")
 """First letters of the tags of morphemes that are no terms: particles, endings, symbols, affixes, web addresses."""
 CONTENT = ("SL", "SH", "SN", "XR")
 """Exceptions: foreign letters, Chinese characters, numbers, roots."""
+_QUESTION_WORDS = "무엇 뭐 누구 누 어디 언제 몇 얼마 어떤 어느 왜"
+QUESTION_WORDS = frozenset(_QUESTION_WORDS.split())
+"""Pronouns, determiners and adverbs that only ask."""
 
 
 class Bm25:
-    """The texts to search in, indexed by their morphemes. Raises ImportError where the analyzer is not installed."""
+    """The texts to search in, indexed by their morphemes and, with `pairs`, by pairs of characters. Raises ImportError
+    where the analyzer is not installed."""
 
-    def __init__(self, texts: Sequence[str]) -> None:
+    def __init__(self, texts: Sequence[str], pairs: bool = True) -> None:
         import bm25s  # not at the top: a server without searches needs neither it nor the analyzer
 
-        self.index, self.count = bm25s.BM25(method="lucene", k1=K1, b=B), len(texts)
-        terms = content_morphemes(texts)
+        self.index, self.count = bm25s.BM25(method="lucene", k1=K1_OF_PAIRS if pairs else K1, b=B), len(texts)
+        self.pairs = pairs
+        terms = search_terms(texts) if pairs else content_morphemes(texts)
         self.vocabulary = {term for text in terms for term in text}
         # bm25s cannot index a corpus without terms
         if self.vocabulary:
@@ -36,11 +50,11 @@ class Bm25:
 
     @classmethod
     def load(cls, folder: Path, count: int) -> Self:
-        """The index of `count` texts that `save` wrote; what a query does not need stays on the disk."""
+        """The index of `count` texts with pairs that `save` wrote; what a query does not need stays on the disk."""
         import bm25s
 
         bm25 = cls.__new__(cls)
-        bm25.count, bm25.vocabulary = count, set()
+        bm25.count, bm25.vocabulary, bm25.pairs = count, set(), True
         if folder.is_dir():
             bm25.index = bm25s.BM25.load(folder, mmap=True, show_progress=False)
             bm25.vocabulary = set(bm25.index.vocab_dict)
@@ -49,10 +63,38 @@ class Bm25:
     def scores(self, queries: Sequence[str]) -> np.ndarray:
         """The score of every text for every query, (Q, N) float32; 0 where they share no term."""
         scores = np.zeros((len(queries), self.count), np.float32)
-        for row, terms in enumerate(content_morphemes(queries)):
+        terms_of_queries = search_terms(queries, QUESTION_WORDS) if self.pairs else content_morphemes(queries)
+        for row, terms in enumerate(terms_of_queries):
             if known := [term for term in terms if term in self.vocabulary]:
                 scores[row] = self.index.get_scores(known)
         return scores
+
+
+def search_terms(texts: Sequence[str], left_out: Collection[str] = ()) -> list[list[str]]:
+    """The terms of each text: its morphemes that carry meaning, as form/TAG, without the nouns, determiners and adverbs
+    that are `left_out`, and the pairs of neighbouring characters in each run of such morphemes. All morphemes of a text
+    without any that carries meaning."""
+    # the places of morphemes are those in the composed text
+    texts = [normalize("NFC", text) for text in texts]
+    terms = []
+    for text, segmentation in zip(texts, Segmenter(style="tagged").segment(texts), strict=True):
+        content, runs = list[str](), list[tuple[int, int]]()
+        for start, end, _, tagged in segmentation:
+            form, _, tag = (tagged or "").rpartition("/")
+            if not is_content(tagged or "") or (form in left_out and tag[:1] in ("N", "M")):
+                continue
+            content.append(tagged or "")
+            joins = bool(runs) and runs[-1][1] == start
+            runs[-1:] = [(runs[-1][0], end)] if joins else [*runs[-1:], (start, end)]
+        pairs = [pair for start, end in runs for pair in pairs_of(text[start:end])]
+        terms.append([*content, *pairs] or list(segmentation.spellings or []))
+    return terms
+
+
+def pairs_of(word: str) -> Iterator[str]:
+    """The pairs of neighbouring letters and digits of a word."""
+    letters = "".join(filter(str.isalnum, word))
+    return (letters[start : start + 2] for start in range(len(letters) - 1))
 
 
 def content_morphemes(texts: Sequence[str]) -> list[list[str]]:

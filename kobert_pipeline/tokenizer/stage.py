@@ -254,7 +254,9 @@ def report(options: ReportOptions, analysis: Path, data_dir: Path, out: Path, ot
     tagging = with_tags(tokenizer)
     encode = encode_by(tagging)
     plain = Tokenizer.from_file(str(out / PLAIN / "tokenizer.json"))
-    cuts = WordCuts(tagging.segmenter if isinstance(tagging.segmenter, TaggingSegmenter) else None)
+    dictionary = read_json(analysis / ANALYZER_FILE).get("user_words", [])
+    terms = list(dict.fromkeys([*options.terms, *(form for form, *_ in dictionary[:MOST_TERMS])]))
+    cuts = WordCuts(tagging.segmenter if isinstance(tagging.segmenter, TaggingSegmenter) else None, terms)
     texts: dict[str, tuple[Iterator[str], int | None]] = {"corpus": sample(analysis, options.documents)}
     for name, reader in options.sources.items():
         texts[name] = (document.text for document in reader.read(data_dir)), None
@@ -268,9 +270,7 @@ def report(options: ReportOptions, analysis: Path, data_dir: Path, out: Path, ot
             name: evaluate_other(sample(analysis, options.documents)[0], encode_by(other), other.unk_token_id)
             for name, other in others.items()
         }
-    dictionary = read_json(analysis / ANALYZER_FILE).get("user_words", [])
-    terms = list(dict.fromkeys([*options.terms, *(form for form, *_ in dictionary[:MOST_TERMS])]))
-    figures["cuts"] = figures_of(cuts, terms, encode, UNK_ID, others)
+    figures["cuts"] = figures_of(cuts, encode, UNK_ID, others)
     if options.answers:
         figures["answers"] = ceiling(paragraphs_with_answers(data_file(data_dir, options.answers)), encode)
     report_progress("writing the report")

@@ -32,8 +32,9 @@ class WordCuts:
     """Counts of the words and numbers of texts by how they are cut. With a segmenter that gives tags, words have no
     particles and endings, which would fill the list of those in many tokens."""
 
-    def __init__(self, segmenter: TaggingSegmenter | None = None) -> None:
+    def __init__(self, segmenter: TaggingSegmenter | None = None, terms: Sequence[str] = ()) -> None:
         self.segmenter = segmenter
+        self.terms: dict[str, Counter[str]] = {term: Counter() for term in terms if term}
         self.words: dict[str, Counter[str]] = defaultdict(Counter)
         self.numbers: dict[str, Counter[str]] = defaultdict(Counter)
 
@@ -48,6 +49,11 @@ class WordCuts:
                     first, last = bisect_right(ends, start), bisect_left(starts, end)
                     pieces = cut(text, (start, end), of_text[first:last], lacking[first:last])
                     counted[text[start:end]][pieces] += 1
+            for term, cuts in self.terms.items():
+                for match in re.finditer(re.escape(term), text):
+                    first, last = bisect_right(ends, match.start()), bisect_left(starts, match.end())
+                    # with what a token has beyond the term, in which case the term is no token
+                    cuts["one" if of_text[first:last] == [match.span()] else "several"] += 1
 
     def _words(self, texts: list[str]) -> list[list[tuple[int, int]]]:
         """The places of the words of each text."""
@@ -94,13 +100,18 @@ def cuts_alone(words: list[str], encode: Encode, unk_id: int | None) -> list[str
     return [cut(word, (0, len(word)), spans, [id_ == unk_id for id_ in ids]) for word, ids, spans in rows]
 
 
-def figures_of(cuts: WordCuts, terms: list[str], encode: Encode, unk_id: int, others: dict[str, Any]) -> dict[str, Any]:
+def figures_of(cuts: WordCuts, encode: Encode, unk_id: int, others: dict[str, Any]) -> dict[str, Any]:
     """The words, numbers and terms with their cuts; `others` are further tokenizers by name, whose cuts of each are
     those without a text around it."""
     groups = {
         "words": frequent(cuts.words, MANY, LISTED),
         "numbers": frequent(cuts.numbers, 2, NUMBERS),
-        "terms": [{"word": t, "cut": c} for t, c in zip(terms, cuts_alone(terms, encode, unk_id), strict=True)],
+        "terms": [
+            {"word": term, "count": counts.total(), "one_token": counts["one"], "cut": cut_alone}
+            for (term, counts), cut_alone in zip(
+                cuts.terms.items(), cuts_alone(list(cuts.terms), encode, unk_id), strict=True
+            )
+        ],
     }
     for name, tokenizer in others.items():
         for rows in groups.values():
@@ -122,18 +133,21 @@ def markdown(figures: dict[str, Any]) -> list[str]:
         "numbers": "The most frequent numbers in several tokens",
         "terms": "Terms",
     }
+    columns = {"count": "times in the sample", "one_token": "of these as one token"}
     lines = []
     for group, title in titles.items():
         if not (rows := figures[group]):
             continue
         others = list(rows[0].get("others", {}))
-        counted = ["times"] if "count" in rows[0] else []
+        counted = [name for name in columns if name in rows[0]]
         cells = [
-            [escaped(row["word"]), *([f"{row['count']:,}"] if counted else []), escaped(row["cut"]),
+            [escaped(row["word"]), *(f"{row[name]:,}" for name in counted), escaped(row["cut"]),
              *(escaped(row["others"][name]) for name in others)]
             for row in rows
         ]  # fmt: skip
-        whole = sum(" " not in row["cut"] for row in rows)
-        summary = [f"{whole} of {len(rows)} are one token.", ""] if group == "terms" else []
-        lines += ["", f"## {title}", "", *summary, table(["word", *counted, "tokens", *map(escaped, others)], cells)]
+        whole, unseen = sum(" " not in row["cut"] for row in rows), [r["word"] for r in rows if not r.get("count")]
+        absent = f" Not in the sample: {escaped(', '.join(unseen))}." if unseen else ""
+        summary = [f"{whole} of {len(rows)} are one token by themselves.{absent}", ""] if group == "terms" else []
+        names = ["word", *(columns[name] for name in counted), "tokens", *map(escaped, others)]
+        lines += ["", f"## {title}", "", *summary, table(names, cells)]
     return [*lines, "", LEGEND] if lines else []

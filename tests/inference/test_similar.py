@@ -2,6 +2,7 @@
 
 import json
 import math
+import unicodedata
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -20,7 +21,7 @@ from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.metrics import ranking_scores
 from kobert_pipeline.inference.nearest import nearest, normalized
 from kobert_pipeline.inference.similar import ranks, refuse_other_texts, standard_scores, top
-from kobert_pipeline.questions.bm25 import K1, B, Bm25, content_morphemes
+from kobert_pipeline.questions.bm25 import K1, K1_OF_PAIRS, QUESTION_WORDS, B, Bm25, content_morphemes, search_terms
 
 VECTORS = ("--vectors", "texts.npy")
 TEXTS = [
@@ -87,31 +88,46 @@ def test_scores_of_a_ranking_equal_scikit_learn() -> None:
     assert found["recall@10"] == pytest.approx(100 * np.mean([place <= 10 for place in places]))
 
 
-def test_bm25_is_the_formula_over_morphemes() -> None:
+@pytest.mark.parametrize("pairs", [True, False])
+def test_bm25_is_the_formula_over_its_terms(pairs: bool) -> None:
     """Lucene's: idf = ln(1 + (N - n + 0.5) / (n + 0.5)), without the constant factor k1 + 1."""
-    queries = ["연기가 좋은 영화", "없는낱말", "", "이야기 이야기"]
-    documents, asked = content_morphemes(TEXTS), content_morphemes(queries)
+    queries = ["연기가 좋은 영화", "쀍뚫", "", "이야기 이야기", "누구의 연기?"]
+    documents = search_terms(TEXTS) if pairs else content_morphemes(TEXTS)
+    asked = search_terms(queries, QUESTION_WORDS) if pairs else content_morphemes(queries)
     mean_length = sum(map(len, documents)) / len(documents)
     frequency = Counter(term for document in documents for term in set(document))
 
     def score(query: list[str], document: list[str]) -> float:
-        total = 0.0
+        total, k1 = 0.0, K1_OF_PAIRS if pairs else K1
         for term in query:
             if count := document.count(term):
                 idf = math.log(1 + (len(documents) - frequency[term] + 0.5) / (frequency[term] + 0.5))
-                total += idf * count / (count + K1 * (1 - B + B * len(document) / mean_length))
+                total += idf * count / (count + k1 * (1 - B + B * len(document) / mean_length))
         return total
 
     expected = [[score(query, document) for document in documents] for query in asked]
-    found = Bm25(TEXTS).scores(queries)
+    found = Bm25(TEXTS, pairs).scores(queries)
     np.testing.assert_allclose(found, expected, rtol=1e-4)
     assert found[0].any() and not found[1].any() and not found[2].any()
-    assert not Bm25(["", ""]).scores(["연기"]).any()
+    assert not Bm25(["", ""], pairs).scores(["연기"]).any()
 
 
 def test_terms_are_morphemes_that_carry_meaning() -> None:
     assert content_morphemes(["배우들의 연기가 3번 좋았다!"]) == [["배우/NNG", "연기/NNG", "3/SN", "번/NNB", "좋/VA"]]
     assert content_morphemes(["은/는"])[0]  # nothing but particles: better than no term at all
+
+
+def test_pairs_of_characters_are_terms_inside_runs_of_content() -> None:
+    """A compound is found by its parts, whatever the analyzer makes of it; particles and endings are in no pair."""
+    (terms,) = search_terms(["손해배상청구권은 소멸하였습니다"])
+    assert {"손해/NNG", "손해", "해배", "배상", "상청", "청구", "소멸"} <= set(terms)
+    assert not {"하였", "습니", "권은", "은소"} & set(terms)
+    assert search_terms(["누구의 연기가 좋은가?"], QUESTION_WORDS) == [["연기/NNG", "좋/VA", "연기"]]
+    assert search_terms(["은/는", ""]) == [content_morphemes(["은/는"])[0], []]
+    decomposed = unicodedata.normalize("NFD", "배우들의 연기")
+    assert search_terms([decomposed]) == search_terms(["배우들의 연기"])
+    scores = Bm25(["배상금을 지급하라", "날씨가 좋다"]).scores(["손해배상청구권", "누가 말했습니까"])
+    assert scores[0, 0] > 0 == scores[0, 1] and not scores[1].any()
 
 
 def test_standard_scores_have_mean_0_and_deviation_1() -> None:

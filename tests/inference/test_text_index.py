@@ -62,6 +62,10 @@ def test_long_texts_are_whole_unless_they_are_to_be_truncated(place: Path, kober
     )
     about = kobert("index", "mlm", "more.txt", "--out", "cut", "--long", "truncate", "--json").json
     assert about["truncated"] == 1 and about["texts"] == 2
+    for name in ("whole", "cut"):
+        for method in ("mean", "hybrid"):
+            found = kobert("similar", "mlm", "연기", "--index", name, "--by", method)
+            assert found.code == 0 and "연기" in found.out, found.err
     vectors = [np.load(place / name / "vectors.npy") for name in ("whole", "cut")]
     assert not np.allclose(vectors[0][0], vectors[1][0], atol=1e-4) and np.allclose(vectors[0][1], vectors[1][1])
 

@@ -454,29 +454,34 @@ def test_questions_without_answers_in_them_are_refused(front_end, tmp_path):
 
 def test_words_numbers_and_terms_are_listed_with_their_tokens(words):
     encode, plain = words
-    cuts = WordCuts()
+    cuts = WordCuts(terms=["우리는", "쀍", "집에", "집"])
     texts = ["나는 집에는 37 우리는에.", "집에는에 쀍 3.5 37", "우리는에 37, 집에"]
     evaluate_texts(texts, encode, plain, 16, cuts)
-    figures = figures_of(cuts, ["우리는", "쀍"], encode, UNK_ID, {})
+    figures = figures_of(cuts, encode, UNK_ID, {})
     assert figures["words"] == [
         {"word": "우리는에", "count": 2, "cut": "우리 는 에"},
         {"word": "집에는", "count": 1, "cut": "집 에 는"},
         {"word": "집에는에", "count": 1, "cut": "집 에 는 에"},
     ]
-    assert figures["terms"] == [{"word": "우리는", "cut": "우리 는"}, {"word": "쀍", "cut": "[UNK]"}]
+    assert figures["terms"] == [
+        {"word": "우리는", "count": 2, "one_token": 0, "cut": "우리 는"},
+        {"word": "쀍", "count": 1, "one_token": 1, "cut": "[UNK]"},
+        {"word": "집에", "count": 3, "one_token": 0, "cut": "집 에"},
+        {"word": "집", "count": 3, "one_token": 3, "cut": "집"},
+    ]
     assert figures["numbers"] == [], "unknown ones have a single token"
 
 
 def test_a_word_in_two_tokenizers_and_as_a_page(words):
-    cuts = WordCuts()
+    cuts = WordCuts(terms=["<b>"])
     cuts.add(["값은 750원"], [[(0, 1), (1, 2), (3, 5), (5, 6), (6, 7)]], [[False] * 5])
     other = partial(lambda texts, **_: {"input_ids": [[9]] * len(texts), "offset_mapping": [[(0, 9)]] * len(texts)})
     other.unk_token_id = UNK_ID
-    figures = figures_of(cuts, ["<b>"], words[0], UNK_ID, {"other|one": other})
+    figures = figures_of(cuts, words[0], UNK_ID, {"other|one": other})
     assert figures["numbers"] == [{"word": "750", "count": 1, "cut": "75 0", "others": {"other|one": "750"}}]
     page = html("\n".join(cuts_markdown(figures)))
     assert "<td>75 0</td>\n<td>750</td>" in page and "other|one" in page and "<b>" not in page
-    assert "0 of 1 are one token." in page
+    assert "are one token by themselves. Not in the sample: &lt;b" in page
 
 
 def test_words_that_an_analyzer_knows_have_no_particles_and_endings():
