@@ -103,12 +103,19 @@ def dropped_documents(counts: dict[str, Any]) -> str:
 
 def by_source_text(counts: dict[str, Any]) -> str:
     """How well a pretrained model predicts texts of each source, by its counts: `perplexity per character law.txt 40.12
-    -> 31.02, general.txt 20.30 -> 20.91`; "" where there is one source, and why there is none for too many."""
+    -> 31.02, general.txt 20.30 -> 20.91`; "" where there is one source, and why there is none for too many. With a head
+    that was learned anew the values before mean nothing: those after stand alone, also of one source."""
     if many := counts.get("held_out_sources"):
         return f"no perplexity by source, since held-out texts are from {many:,} files: join the files of a source"
     sources = counts.get("held_out_by_source", {})
-    listed = ", ".join(f"{name} {value['before']:.2f} -> {value['after']:.2f}" for name, value in sources.items())
-    return f"perplexity per character {listed}" if listed else ""
+    if not counts.get("new_head"):
+        listed = [f"{name} {value['before']:.2f} -> {value['after']:.2f}" for name, value in sources.items()]
+    elif sources:
+        listed = [f"{name} {value['after']:.2f}" for name, value in sources.items()]
+    else:
+        after = counts.get("held_out_after", {})
+        listed = [f"{value:.2f}" for name, value in after.items() if name.endswith("perplexity_per_character")]
+    return f"perplexity per character {', '.join(listed)}" if listed else ""
 
 
 def new_head_text(counts: dict[str, Any]) -> str:

@@ -112,6 +112,8 @@ def print_check(
         needed = {"disk_bytes_needed": disk_bytes, "pretraining_memory": memory, "duration": duration}
         print_json({"recipe": recipe, "jobs": jobs, **findings, **needed})
     else:
+        for line in taken_for if refused else []:  # what can be read already
+            print(line)
         for problem in skipped:
             print(f"would be skipped: {problem}")
         if len(refused) > 1:  # a single problem is only printed as the error below

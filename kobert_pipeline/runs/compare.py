@@ -255,7 +255,7 @@ def fine_tuning_table(rows: list[dict[str, Any]]) -> Table:
             [row["run"], row["start"],
              *(f"{row[key]:,}" if key in row else "-" for key in ("parameters", "vocab_size", "tokens_seen")),
              *(f"{row['held_out_loss']:.3f}" if key == column else "-" for column in losses),
-             *(" -> ".join(f"{value:.2f}" for value in row.get("perplexity_per_character", [])) or "-" for _ in common),
+             *(_perplexities_text(row) for _ in common),
              " ".join(filter(None, [row["finetune"], part.replace("_", " ")])), row.get("split", ""), str(row["seeds"]),
              _scores_text(row["prior_ablation"][part] if part else row["scores"]),
              f"{row['examples']:,}" if "examples" in row else "-",
@@ -268,6 +268,13 @@ def options_table(run_dirs: list[Path], differing: dict[str, list[Any]]) -> list
     """A table of the options that differ between the runs; none where all are the same."""
     rows = [[name, *(str(value)[:60] for value in values)] for name, values in differing.items()]
     return [(["option", *(run_dir.name for run_dir in run_dirs)], rows)] if rows else []
+
+
+def _perplexities_text(row: dict[str, Any]) -> str:
+    """The perplexity per character before and after a pretraining; the one after alone where a head that was learned
+    anew gave the one before."""
+    values = row.get("perplexity_per_character", [])
+    return " -> ".join(f"{value:.2f}" for value in (values[-1:] if row.get("new_head") else values)) or "-"
 
 
 def _scores_text(scores: dict[str, Any]) -> str:
