@@ -112,14 +112,7 @@ def print_check(
         needed = {"disk_bytes_needed": disk_bytes, "pretraining_memory": memory, "duration": duration}
         print_json({"recipe": recipe, "jobs": jobs, **findings, **needed})
     else:
-        for line in taken_for if refused else []:  # what can be read already
-            print(line)
-        for problem in skipped:
-            print(f"would be skipped: {problem}")
-        if len(refused) > 1:  # a single problem is only printed as the error below
-            print(*refused, sep="\n")
-        if refused and memory:  # which does not depend on what is refused
-            print(memory_sentence(memory))
+        print_problems(refused, skipped, taken_for, memory)
     if refused:
         where = "in the list problems" if as_json else "each on a line above"
         more = f" (the first of {len(refused)} problems, {where})" if len(refused) > 1 else ""
@@ -131,6 +124,18 @@ def print_check(
             print(line)
         print(f"The unfinished jobs need at most about {disk_bytes / 1e9:.2f} GB of disk space.")
         print_estimates(memory, duration)
+
+
+def print_problems(refused: list[str], skipped: list[str], taken_for: list[str], memory: dict[str, Any] | None) -> None:
+    """Print what a run would skip, and where something is refused all of that and whatever does not depend on it."""
+    for line in taken_for if refused else []:
+        print(line)
+    for problem in skipped:
+        print(f"would be skipped: {problem}")
+    if len(refused) > 1:  # a single problem is only printed as the error
+        print(*refused, sep="\n")
+    if refused and memory:
+        print(memory_sentence(memory))
 
 
 def print_estimates(memory: dict[str, Any] | None, duration: dict[str, Any] | None) -> None:

@@ -239,7 +239,7 @@ def _print_ranking(
                     result = {"query": query, "method": method, "rank": rank, "score": round(value, 4)}
                     print(json.dumps(result | row, ensure_ascii=False))
                 continue
-            print(f"{query}  (by {method}{'' if hits else '; no text has a word of it'})")
+            print(f"{query}  (by {method}{'' if hits else '; no text has a word of it, or a part of one'})")
             more = ["id"] if any("id" in row for _, _, row in hits) else []
             shown = snippets(query, [row["text"] for _, _, row in hits])
             table = [

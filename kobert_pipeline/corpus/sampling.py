@@ -7,7 +7,7 @@ file cannot be opened at all, because its metadata are at the end.
 """
 
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 from kobert_pipeline.corpus.options import CorpusOptions
@@ -94,14 +94,17 @@ def left_out(options: CorpusOptions, data_dir: Path) -> list[str]:
     """A sentence for each pattern of a source, such as `documents/**/*.txt`, with files beside its own that no source
     reads: another suffix, or the same in capital letters."""
     patterns = [pattern for reader in options.sources for pattern in reader.patterns()]
-    read = {path for pattern in patterns for path in matching_files(data_dir, pattern)}
-    sentences = []
+    try:
+        files_of = {pattern: matching_files(data_dir, pattern) for pattern in patterns}
+    except UserError:
+        return []  # a pattern that is none, which is a finding
+    read, sentences = set(chain.from_iterable(files_of.values())), []
     for pattern in patterns:
         beside = files_beside(data_dir, pattern)
         if others := [path.name for path in beside if path not in read]:
             more = f" and {len(others) - NAMED} more" if len(others) > NAMED else ""
             sentences.append(
-                f"{pattern} matches {len(beside) - len(others):,} of {len(beside):,} files there, and no source reads "
+                f"{pattern} matches {len(files_of[pattern]):,} of {len(beside):,} files there, and no source reads "
                 f"{', '.join(others[:NAMED])}{more}"
             )
     return sentences

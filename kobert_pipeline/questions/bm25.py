@@ -13,6 +13,7 @@ from unicodedata import normalize
 
 import numpy as np
 
+from kobert_pipeline.morphemes.normalization import remove_invisible, replace_surrogates
 from kobert_pipeline.morphemes.segmenter import Segmenter
 
 K1, B = 1.2, 0.75
@@ -23,7 +24,9 @@ NO_CONTENT = ("J", "E", "S", "X", "W")
 """First letters of the tags of morphemes that are no terms: particles, endings, symbols, affixes, web addresses."""
 CONTENT = ("SL", "SH", "SN", "XR")
 """Exceptions: foreign letters, Chinese characters, numbers, roots."""
-_QUESTION_WORDS = "무엇 뭐 누구 누 어디 언제 몇 얼마 어떤 어느 왜"
+_QUESTION_WORDS = """
+무엇/NP 뭐/NP 누구/NP 누/NP 어디/NP 언제/NP 언제/MAG 몇/MM 몇/NR 얼마/NNG 어떤/MM 어느/MM 왜/MAG
+"""
 QUESTION_WORDS = frozenset(_QUESTION_WORDS.split())
 """Pronouns, determiners and adverbs that only ask."""
 
@@ -71,21 +74,22 @@ class Bm25:
 
 
 def search_terms(texts: Sequence[str], left_out: Collection[str] = ()) -> list[list[str]]:
-    """The terms of each text: its morphemes that carry meaning, as form/TAG, without the nouns, determiners and adverbs
-    that are `left_out`, and the pairs of neighbouring characters in each run of such morphemes. All morphemes of a text
+    """The terms of each text: its morphemes that carry meaning, as form/TAG, without those that are `left_out`, and the
+    pairs of neighbouring characters in each run of such morphemes. All morphemes of a text
     without any that carries meaning."""
-    # the places of morphemes are those in the composed text
-    texts = [normalize("NFC", text) for text in texts]
+    # what the analyzer needs: composed text without invisible characters, in which the places of morphemes are
+    texts = [remove_invisible(normalize("NFC", replace_surrogates(text))) for text in texts]
     terms = []
     for text, segmentation in zip(texts, Segmenter(style="tagged").segment(texts), strict=True):
         content, runs = list[str](), list[tuple[int, int]]()
         for start, end, _, tagged in segmentation:
-            form, _, tag = (tagged or "").rpartition("/")
-            if not is_content(tagged or "") or (form in left_out and tag[:1] in ("N", "M")):
+            if not tagged or not is_content(tagged) or tagged in left_out:
                 continue
-            content.append(tagged or "")
-            joins = bool(runs) and runs[-1][1] == start
-            runs[-1:] = [(runs[-1][0], end)] if joins else [*runs[-1:], (start, end)]
+            content.append(tagged)
+            if runs and runs[-1][1] >= start:
+                runs[-1] = (runs[-1][0], max(runs[-1][1], end))
+            else:
+                runs.append((start, end))
         pairs = [pair for start, end in runs for pair in pairs_of(text[start:end])]
         terms.append([*content, *pairs] or list(segmentation.spellings or []))
     return terms

@@ -189,7 +189,7 @@ class RerankBody(Body):
 class Label(BaseModel):
     """A label, or any number of them for models of several, with the probabilities of all labels; of a regression the
     score alone. Without texts for token ids. `truncated` is there, and true, where a text has more tokens than the
-    model reads and the label is one of its beginning."""
+    model reads and the encoder read its beginning alone."""
 
     text: str | None = None
     text_pair: str | None = None

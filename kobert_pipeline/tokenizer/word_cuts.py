@@ -52,8 +52,9 @@ class WordCuts:
             for term, cuts in self.terms.items():
                 for match in re.finditer(re.escape(term), text):
                     first, last = bisect_right(ends, match.start()), bisect_left(starts, match.end())
-                    # with what a token has beyond the term, in which case the term is no token
-                    cuts["one" if of_text[first:last] == [match.span()] else "several"] += 1
+                    # a token with more than the term is not the term, and [UNK] stands for it without being it
+                    is_one = of_text[first:last] == [match.span()] and not lacking[first]
+                    cuts["one" if is_one else "several"] += 1
 
     def _words(self, texts: list[str]) -> list[list[tuple[int, int]]]:
         """The places of the words of each text."""
@@ -145,7 +146,8 @@ def markdown(figures: dict[str, Any]) -> list[str]:
              *(escaped(row["others"][name]) for name in others)]
             for row in rows
         ]  # fmt: skip
-        whole, unseen = sum(" " not in row["cut"] for row in rows), [r["word"] for r in rows if not r.get("count")]
+        whole = sum(row["cut"] == row["word"] for row in rows)
+        unseen = [row["word"] for row in rows if not row.get("count")]
         absent = f" Not in the sample: {escaped(', '.join(unseen))}." if unseen else ""
         summary = [f"{whole} of {len(rows)} are one token by themselves.{absent}", ""] if group == "terms" else []
         names = ["word", *(columns[name] for name in counted), "tokens", *map(escaped, others)]

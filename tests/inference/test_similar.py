@@ -125,7 +125,9 @@ def test_pairs_of_characters_are_terms_inside_runs_of_content() -> None:
     assert search_terms(["누구의 연기가 좋은가?"], QUESTION_WORDS) == [["연기/NNG", "좋/VA", "연기"]]
     assert search_terms(["은/는", ""]) == [content_morphemes(["은/는"])[0], []]
     decomposed = unicodedata.normalize("NFD", "배우들의 연기")
-    assert search_terms([decomposed]) == search_terms(["배우들의 연기"])
+    expected = search_terms(["배우들의 연기"])
+    assert search_terms([decomposed]) == search_terms(["배우\u200b들의 연\u00ad기"]) == expected
+    assert search_terms(["왜/NNP는 왜 왔나"], QUESTION_WORDS) and search_terms(["연기 \ud800"])[0][:1] == ["연기/NNG"]
     scores = Bm25(["배상금을 지급하라", "날씨가 좋다"]).scores(["손해배상청구권", "누가 말했습니까"])
     assert scores[0, 0] > 0 == scores[0, 1] and not scores[1].any()
 
@@ -302,4 +304,4 @@ def test_a_search_for_words_lists_no_text_without_them(beside_encoder: Path, kob
     asked = ("similar", "mlm", "연기", "바나나", "--in", "texts.txt", "--by", "bm25")
     found = [json.loads(line)["query"] for line in kobert(*asked, "--json").out.splitlines()]
     assert found == ["연기"]
-    assert "바나나  (by bm25; no text has a word of it)" in kobert(*asked).out
+    assert "바나나  (by bm25; no text has a word of it, or a part of one)" in kobert(*asked).out

@@ -465,7 +465,7 @@ def test_words_numbers_and_terms_are_listed_with_their_tokens(words):
     ]
     assert figures["terms"] == [
         {"word": "우리는", "count": 2, "one_token": 0, "cut": "우리 는"},
-        {"word": "쀍", "count": 1, "one_token": 1, "cut": "[UNK]"},
+        {"word": "쀍", "count": 1, "one_token": 0, "cut": "[UNK]"},
         {"word": "집에", "count": 3, "one_token": 0, "cut": "집 에"},
         {"word": "집", "count": 3, "one_token": 3, "cut": "집"},
     ]
@@ -481,7 +481,7 @@ def test_a_word_in_two_tokenizers_and_as_a_page(words):
     assert figures["numbers"] == [{"word": "750", "count": 1, "cut": "75 0", "others": {"other|one": "750"}}]
     page = html("\n".join(cuts_markdown(figures)))
     assert "<td>75 0</td>\n<td>750</td>" in page and "other|one" in page and "<b>" not in page
-    assert "are one token by themselves. Not in the sample: &lt;b" in page
+    assert "0 of 1 are one token by themselves. Not in the sample: &lt;b" in page
 
 
 def test_words_that_an_analyzer_knows_have_no_particles_and_endings():
