@@ -22,6 +22,7 @@ from kobert_pipeline.inference.loading import AUTO, FILES, TORCH, load
 from kobert_pipeline.inference.token_weights import TokenWeights
 from kobert_pipeline.inference.vector_files import Columns, write_vectors
 from kobert_pipeline.inference.windows import mean_by_text, splits, windows_of
+from kobert_pipeline.morphemes.segmenter import batches_of
 from kobert_pipeline.tokenizer.tagged_morphemes import morphemes_of_tokens, with_tags
 from kobert_pipeline.training.hf_config import refuse_causal_cls, trained_pooling
 from kobert_pipeline.training.weight_files import weight_files
@@ -215,17 +216,9 @@ def write_embeddings(
 
 
 def chunked(texts: Iterable[str], size: int) -> Iterator[list[str]]:
-    """The texts in lists of `size`, or fewer where those have `CHUNK_CHARACTERS`."""
-    chunk: list[str] = []
-    characters = 0
-    for text in texts:
-        chunk.append(text)
-        characters += len(text)
-        if len(chunk) == size or characters >= CHUNK_CHARACTERS:
-            yield chunk
-            chunk, characters = [], 0
-    if chunk:
-        yield chunk
+    """The texts in lists of at most `size`, which end earlier after about `CHUNK_CHARACTERS`."""
+    for batch in batches_of(texts, CHUNK_CHARACTERS):
+        yield from (batch[start : start + size] for start in range(0, len(batch), size))
 
 
 def refuse_unfit(pooling: str, layers: tuple[int, ...], count: int) -> None:

@@ -111,10 +111,10 @@ def tokenizer_job(recipe: Recipe, run: Run) -> Job:
     if options.base:
         base = (small_files(options.base) or Path(options.base)).absolute()
         options = options.model_copy(update={"base": str(base)})
-    other = options.report.compare_with
-    if other and not (run.data_dir / other).is_dir() and (bundled := local_folder(other)):
-        compared = options.report.model_copy(update={"compare_with": str(bundled.absolute())})
-        options = options.model_copy(update={"report": compared})
+    compared = options.report.compare_with
+    if compared and not (run.data_dir / compared).is_dir() and (bundled := local_folder(compared)):
+        report = options.report.model_copy(update={"compare_with": str(bundled.absolute())})
+        options = options.model_copy(update={"report": report})
     return Job(
         "tokenizer", run.run_dir / "tokenizer", tokenizer_stage.VERSION, recipe.tokenizer.dump(),
         writes=tokenizer_stage.WRITES, inputs={"analysis": run.run_dir / "analysis"},

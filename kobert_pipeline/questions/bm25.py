@@ -14,6 +14,7 @@ from unicodedata import normalize
 import numpy as np
 
 from kobert_pipeline.morphemes.normalization import remove_invisible, replace_surrogates
+from kobert_pipeline.morphemes.runs import runs_of
 from kobert_pipeline.morphemes.segmenter import Segmenter
 
 K1, B = 1.2, 0.75
@@ -75,23 +76,20 @@ class Bm25:
 
 def search_terms(texts: Sequence[str], left_out: Collection[str] = ()) -> list[list[str]]:
     """The terms of each text: its morphemes that carry meaning, as form/TAG, without those that are `left_out`, and the
-    pairs of neighbouring characters in each run of such morphemes. All morphemes of a text
-    without any that carries meaning."""
+    pairs of neighbouring characters in each run of such morphemes. All morphemes of a text without any that carries
+    meaning."""
     # what the analyzer needs: composed text without invisible characters, in which the places of morphemes are
     texts = [remove_invisible(normalize("NFC", replace_surrogates(text))) for text in texts]
     terms = []
     for text, segmentation in zip(texts, Segmenter(style="tagged").segment(texts), strict=True):
-        content, runs = list[str](), list[tuple[int, int]]()
-        for start, end, _, tagged in segmentation:
-            if not tagged or not is_content(tagged) or tagged in left_out:
-                continue
-            content.append(tagged)
-            if runs and runs[-1][1] >= start:
-                runs[-1] = (runs[-1][0], max(runs[-1][1], end))
-            else:
-                runs.append((start, end))
+        content = [
+            (start, end, tagged)
+            for start, end, _, tagged in segmentation
+            if tagged and is_content(tagged) and tagged not in left_out
+        ]
+        runs = runs_of((start, end) for start, end, _ in content)
         pairs = [pair for start, end in runs for pair in pairs_of(text[start:end])]
-        terms.append([*content, *pairs] or list(segmentation.spellings or []))
+        terms.append([*(tagged for *_, tagged in content), *pairs] or list(segmentation.spellings or []))
     return terms
 
 

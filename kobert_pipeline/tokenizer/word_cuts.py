@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from kobert_pipeline.markdown import escaped, table
+from kobert_pipeline.morphemes.runs import runs_of
 from kobert_pipeline.tokenizer.special_tokens import UNK
-from kobert_pipeline.tokenizer.tagged_morphemes import TaggedMorpheme, TaggingSegmenter, tagged_morphemes
+from kobert_pipeline.tokenizer.tagged_morphemes import TaggingSegmenter, tagged_morphemes
 
 Encode = Callable[[list[str]], Any]
 """Texts -> a `BatchEncoding` with `input_ids` and `offset_mapping`, without special tokens."""
@@ -60,20 +61,10 @@ class WordCuts:
         """The places of the words of each text."""
         if self.segmenter is None:
             return [[match.span() for match in WORD.finditer(text)] for text in texts]
-        return [content_places(morphemes) for morphemes in tagged_morphemes(self.segmenter, texts)]
-
-
-def content_places(morphemes: Iterable[TaggedMorpheme]) -> list[tuple[int, int]]:
-    """The places of morphemes with a tag in `CONTENT`, those without a space between them as one."""
-    places: list[tuple[int, int]] = []
-    for morpheme in morphemes:
-        if not CONTENT.match(morpheme.tag):
-            continue
-        if places and places[-1][1] >= morpheme.start:
-            places[-1] = (places[-1][0], max(places[-1][1], morpheme.end))
-        else:
-            places.append((morpheme.start, morpheme.end))
-    return places
+        return [
+            runs_of((morpheme.start, morpheme.end) for morpheme in morphemes if CONTENT.match(morpheme.tag))
+            for morphemes in tagged_morphemes(self.segmenter, texts)
+        ]
 
 
 def frequent(cuts_of: dict[str, Counter[str]], tokens: int, limit: int) -> list[dict[str, Any]]:
