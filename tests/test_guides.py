@@ -167,6 +167,16 @@ def test_the_recipe_with_an_existing_checkpoint_is_valid(folder: str, workdir, k
 
 
 @pytest.mark.parametrize("folder", ["docs", "docs/ko"])
+def test_the_recipe_that_trains_a_model_on_made_questions_is_valid(folder, tmp_path, kobert, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    recipe = block("yaml", "checkpoint: mini-korquad", (REPO / folder / "finetuning.md").read_text(encoding="utf-8"))
+    (tmp_path / "manual.yaml").write_text(recipe, encoding="utf-8")
+    (tmp_path / "mydata").mkdir()
+    shutil.copy(CORPORA / "documents" / "legal.txt", tmp_path / "mydata" / "manual.txt")
+    assert "valid, 4 jobs: checkpoint, corpus, features manual, finetune manual/1" in kobert("check", "manual.yaml").out
+
+
+@pytest.mark.parametrize("folder", ["docs", "docs/ko"])
 def test_the_guide_names_every_reader_and_task_of_its_tables(folder: Any) -> None:
     from kobert_pipeline.config import plugins
 

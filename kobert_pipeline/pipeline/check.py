@@ -91,7 +91,7 @@ def not_decontaminated(recipe: Recipe) -> list[str]:
 
 def missing_instructions(recipe: Recipe) -> list[str]:
     """A sentence where the recipe trains in bf16 and the machine computes fp32 instead."""
-    plans = [*([recipe.pretrain.plan] if recipe.corpus else []), *(tuned.plan for tuned in recipe.finetune.values())]
+    plans = [*([recipe.pretrain.plan] if recipe.pretrains else []), *(tuned.plan for tuned in recipe.finetune.values())]
     if all(plan.mixed_precision == "no" for plan in plans):
         return []
     from kobert_pipeline.training.device import NO_BF16, has_fast_bf16  # imports torch, which takes seconds

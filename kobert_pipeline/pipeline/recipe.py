@@ -109,6 +109,8 @@ class Recipe(Options):
             raise ValueError("checkpoint_labels is for a checkpoint that is fine-tuned as it is; leave it out")
         if self.checkpoint is None:
             self.pretrain.refuse_beyond_positions()
+            if not self.pretrain.total_tokens:
+                raise ValueError("pretrain.total_tokens is 0, which is for a recipe with a checkpoint; give more")
             return self
         # compared with the defaults, which a dump of the recipe contains
         defaults = {name: field.default for name, field in type(self).model_fields.items()}
@@ -132,9 +134,14 @@ class Recipe(Options):
         return self
 
     @property
+    def pretrains(self) -> bool:
+        """Whether a model is pretrained, or pretrained further, on the corpus."""
+        return self.corpus is not None and self.pretrain.total_tokens > 0
+
+    @property
     def continues(self) -> bool:
         """Whether an existing checkpoint is pretrained further."""
-        return self.checkpoint is not None and self.corpus is not None
+        return self.checkpoint is not None and self.pretrains
 
     @model_validator(mode="after")
     def _add_baselines(self) -> "Recipe":
@@ -260,7 +267,7 @@ class Recipe(Options):
             raise ValueError(f"{where} labels texts of the corpus, but the recipe has none; name its sources")
 
     def _check_checkpoint(self, name: str, published: publish_stage.PublishOptions) -> None:
-        sources = [*(["pretrain"] if self.corpus else []), *self.finetune]
+        sources = [*(["pretrain"] if self.pretrains else []), *self.finetune]
         if published.source not in sources:
             raise ValueError(f"publish.{name}.source is '{published.source}'{did_you_mean(published.source, sources)}")
         tuned = self.finetune.get(published.source)
@@ -318,10 +325,13 @@ class Recipe(Options):
         readers = self.corpus.sources if self.corpus else []
         learned = [self.finetune[name].features or name for name in self.fine_tunings_of(published.source)]
         makes = any(self.features[name].needs_corpus for name in learned)
-        use = "pretrain, make examples" if makes else "pretrain"
-        if published.source in self.finetune and self.finetune[published.source].ngrams:
-            use = "vocabulary, make examples" if makes else "vocabulary"  # the pretrained model plays no part
-        rows = [source | {"use": use} for reader in readers for source in reader.provenance()]
+        linear = published.source in self.finetune and self.finetune[published.source].ngrams is not None
+        # the pretrained model plays no part in a classifier over n-grams
+        uses = (["vocabulary"] if linear else ["pretrain"]) if self.pretrains else []
+        labelled = any(self.finetune[name].distill for name in self.fine_tunings_of(published.source))
+        uses += ["soft labels"] if labelled and not self.pretrains else []
+        use = ", ".join([*uses, *(["make examples"] if makes else [])])
+        rows = [source | {"use": use} for reader in readers if use for source in reader.provenance()]
         rows += [file_row(model, licence or stated_licence(model), use) for _, model, licence, use in self.models()]
         for name in reversed(self.fine_tunings_of(published.source)):
             features = self.features[self.finetune[name].features or name]

@@ -1,7 +1,7 @@
 """Where a run reads and writes: its folders, the data, and the stages that its tokenizer and model come from."""
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -73,13 +73,18 @@ FROM_CHECKPOINT = Origin(
     ("checkpoint", f"checkpoint/{checkpoint_stage.TOKENIZER}"), ("checkpoint", f"checkpoint/{checkpoint_stage.MODEL}"),
     ("checkpoint",), ("checkpoint",),
 )  # fmt: skip
+WITH_MADE_EXAMPLES = replace(
+    FROM_CHECKPOINT, upstream=("checkpoint", "corpus"), card_stages=("checkpoint", "corpus")
+)  # fmt: skip
 
 
 def origin(recipe: Recipe) -> Origin:
     """The origin of a recipe's models."""
+    if recipe.checkpoint is None:
+        return FROM_TEXT
     if recipe.continues:
         return CONTINUED
-    return FROM_CHECKPOINT if recipe.checkpoint is not None else FROM_TEXT
+    return FROM_CHECKPOINT if recipe.corpus is None else WITH_MADE_EXAMPLES
 
 
 def checkpoint_to_continue(recipe: Recipe, run: Run) -> Path | None:

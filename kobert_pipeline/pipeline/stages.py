@@ -3,6 +3,7 @@
     raw text -> corpus -> analysis -> tokenizer -> shards, features -> pretrain -> finetune -> publish
     an existing model -> checkpoint -> features -> finetune -> publish
     an existing model, raw text -> checkpoint, corpus -> shards, features -> pretrain -> finetune -> publish
+    an existing model, raw text to make examples from -> checkpoint, corpus -> features -> finetune -> publish
 
 A recipe has one section per stage; a run has one folder per stage, with a manifest in it. `jobs` yields one `Job` per
 folder that a recipe asks for, in the order of execution, and `runs/runner.py` runs, skips, resumes or refuses each job.
@@ -55,9 +56,10 @@ def jobs(recipe: Recipe, run: Run) -> Iterator[Job]:
         if recipe.checkpoint is None:
             yield analysis_job(recipe, run)
             yield tokenizer_job(recipe, run)
-        yield shards_job(recipe, run)
+        if recipe.pretrains or any(tuned.distill for tuned in recipe.finetune.values()):
+            yield shards_job(recipe, run)
     yield from features_jobs(recipe, run)
-    if recipe.corpus is not None:
+    if recipe.pretrains:
         yield pretrain_job(recipe, run)
     yield from finetune_jobs(recipe, run)
     yield from publish_jobs(recipe, run)
@@ -128,7 +130,7 @@ def tokenizer_job(recipe: Recipe, run: Run) -> Job:
 def shards_job(recipe: Recipe, run: Run) -> Job:
     """Morphemes, or for a checkpoint's tokenizer documents, and a tokenizer -> token ids in memory-mapped shards."""
     stage, tokenizer = origin(recipe).tokenizer
-    source, write = ("corpus", shards_stage.run_unanalyzed) if recipe.continues else ("analysis", shards_stage.run)
+    source, write = ("corpus", shards_stage.run_unanalyzed) if recipe.checkpoint else ("analysis", shards_stage.run)
     return Job(
         "shards", run.run_dir / "shards", shards_stage.VERSION, recipe.shards.dump(), writes=shards_stage.WRITES,
         resumable=True, inputs={name: run.run_dir / name for name in (source, stage)},

@@ -29,7 +29,7 @@ def refuse_unfit(objective: Objective, max_length: int, config: dict[str, Any], 
     if objective.head not in AUTO_CLASSES or objective.head not in heads:
         raise UserError(
             f"pretrain.objective is {objective.name}, for which {checkpoint} (of the type {kind}) has no head; set "
-            "pretrain.objective to mlm"
+            "pretrain.objective to mlm, or pretrain.total_tokens to 0 where the corpus is only to make examples from"
         )
     positions = max_input_length(config)
     if max_length > positions:

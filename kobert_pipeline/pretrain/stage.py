@@ -60,8 +60,9 @@ class PretrainOptions(Options):
     """Largest number of tokens in a sequence, including special tokens."""
     batch_tokens: int = Field(8192, ge=64)
     """Tokens per step, over all ranks and the parts that they compute."""
-    total_tokens: int = Field(16_000_000, gt=0)
-    """Token budget: how many tokens are seen in total."""
+    total_tokens: int = Field(16_000_000, ge=0)
+    """Token budget: how many tokens are seen in total. 0, for a recipe with a checkpoint: it is not pretrained further,
+    and the corpus is for the examples that are made from it."""
     sources: tuple[str, ...] = ()
     """Names of the files whose texts are trained on, such as [raw_reviews.jsonl, news-*]; none: all of the corpus. The
     held-out loss is always measured on all files."""

@@ -380,6 +380,30 @@ def test_without_questions_dev_is_made_too(tiny: Any, kobert: Any, tmp_path: Pat
     assert "30 of 30 questions made from the corpus" in " ".join(again.out.split())
 
 
+def test_a_checkpoint_learns_from_made_questions_without_more_pretraining(
+    tiny: Any, kobert: Any, tmp_path: Path
+) -> None:
+    content = yaml.safe_load(tiny.recipe.read_text(encoding="utf-8"))
+    task = {"task": "korquad", "dev_share": 0.3, "max_length": 256, "synthesize": {"questions": 30}}
+    recipe = {
+        "checkpoint": str(tiny.run_dir / "publish" / "korquad"), "corpus": content["corpus"],
+        "data_dir": content["data_dir"], "pretrain": {"total_tokens": 0}, "features": {"own": task},
+        "finetune": {"own": {"plan": {"epochs": 1, "batch_size": 8}}},
+        "publish": {"own": {"source": "own", "onnx": False}},
+    }  # fmt: skip
+    path, run_dir = tmp_path / "own.yaml", tmp_path / "runs" / "own"
+    path.write_text(yaml.safe_dump(recipe, allow_unicode=True), encoding="utf-8")
+    rows = kobert("run", path, "--run-dir", run_dir, "--json").json["stages"]
+    assert [row["stage"] for row in rows] == ["checkpoint", "corpus", "features", "finetune", "publish"]
+    assert rows[2]["counts"]["synthetic_made"] == 30
+    card = (run_dir / "publish" / "own" / "README.md").read_text(encoding="utf-8")
+    assert re.search(r"documents/.*\| make examples \|", card)
+    history = json.loads((run_dir / "publish" / "own" / "training_manifest.json").read_text(encoding="utf-8"))
+    assert set(history["stages"]) == {"checkpoint", "corpus", "features/own", "finetune/own/1"}
+    refused = kobert("check", tiny.recipe, "--set", "pretrain.total_tokens=0").complaint
+    assert "pretrain.total_tokens is 0, which is for a recipe with a checkpoint" in refused
+
+
 def test_questions_for_another_task_are_refused(tiny: Any) -> None:
     recipe = yaml.safe_load(tiny.recipe.read_text(encoding="utf-8"))
     recipe["features"]["nsmc"]["synthesize"] = {}
