@@ -252,13 +252,13 @@ def _print_ranking(
 
 
 def snippets(query: str, texts: list[str]) -> list[str]:
-    """Each text in one line, of a long one the part with most words of the query."""
+    """Each text in one line, of a long one the part with most of what BM25 looks for."""
     lines = [" ".join(text.split()) for text in texts]
     if max(map(len, lines), default=0) <= CHARACTERS_SHOWN:
         return lines
-    from kobert_pipeline.questions.bm25 import content_morphemes, passage_of
+    from kobert_pipeline.questions.bm25 import QUESTION_WORDS, passage_of, search_terms
 
-    terms = set(content_morphemes([query])[0])
+    terms = set(search_terms([query], QUESTION_WORDS)[0])
     return [passage_of(line, terms, CHARACTERS_SHOWN) for line in lines]
 
 

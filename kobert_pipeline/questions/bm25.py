@@ -6,7 +6,9 @@ share no morpheme; pairs of neighbouring characters inside nouns and verbs (손�
 questions that people asked, pairs bring more than a trained encoder (docs/results/retrieval.md).
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Self
 from unicodedata import normalize
@@ -78,25 +80,30 @@ def search_terms(texts: Sequence[str], left_out: Collection[str] = ()) -> list[l
     """The terms of each text: its morphemes that carry meaning, as form/TAG, without those that are `left_out`, and the
     pairs of neighbouring characters in each run of such morphemes. All morphemes of a text without any that carries
     meaning."""
-    # what the analyzer needs: composed text without invisible characters, in which the places of morphemes are
-    texts = [remove_invisible(normalize("NFC", replace_surrogates(text))) for text in texts]
-    terms = []
+    return [[term for _, term in placed] for placed in placed_terms(list(map(composed, texts)), left_out)]
+
+
+def placed_terms(texts: Sequence[str], left_out: Collection[str] = ()) -> list[list[tuple[int, str]]]:
+    """`search_terms` of `composed` texts, each with the place of its first character."""
+    placed = []
     for text, segmentation in zip(texts, Segmenter(style="tagged").segment(texts), strict=True):
-        content = [
-            (start, end, tagged)
-            for start, end, _, tagged in segmentation
-            if tagged and is_content(tagged) and tagged not in left_out
-        ]
+        morphemes = [(start, end, tagged) for start, end, _, tagged in segmentation if tagged]
+        content = [morpheme for morpheme in morphemes if is_content(morpheme[2]) and morpheme[2] not in left_out]
         runs = runs_of((start, end) for start, end, _ in content)
-        pairs = [pair for start, end in runs for pair in pairs_of(text[start:end])]
-        terms.append([*(tagged for *_, tagged in content), *pairs] or list(segmentation.spellings or []))
-    return terms
+        pairs = [pair for start, end in runs for pair in pairs_of(text, start, end)]
+        placed.append([(start, tagged) for start, _, tagged in content or morphemes] + pairs)
+    return placed
 
 
-def pairs_of(word: str) -> Iterator[str]:
-    """The pairs of neighbouring letters and digits of a word."""
-    letters = "".join(filter(str.isalnum, word))
-    return (letters[start : start + 2] for start in range(len(letters) - 1))
+def composed(text: str) -> str:
+    """What the analyzer needs: composed text without invisible characters, in which the places of morphemes are."""
+    return remove_invisible(normalize("NFC", replace_surrogates(text)))
+
+
+def pairs_of(text: str, start: int, end: int) -> Iterator[tuple[int, str]]:
+    """The pairs of neighbouring letters and digits of a word of the text, each with the place of the first."""
+    places = [place for place in range(start, end) if text[place].isalnum()]
+    return ((first, text[first] + text[second]) for first, second in pairwise(places))
 
 
 def content_morphemes(texts: Sequence[str]) -> list[list[str]]:
@@ -116,16 +123,28 @@ def is_content(morpheme: str) -> bool:
 
 
 def passage_of(line: str, terms: Collection[str], width: int) -> str:
-    """The part of a one-line text, at most `width` characters long, that has the most different `terms` (form/TAG);
+    """The part of a one-line text, at most `width` characters long, that has the most different `terms` of a search;
     the beginning of the text where it has none."""
+    line = composed(line)
     if len(line) <= width:
         return line
-    (segmentation,) = Segmenter(style="tagged").segment([line])
-    positions = zip(segmentation.starts.tolist(), segmentation.spellings or [], strict=False)
-    hits = [(start, term) for start, term in positions if term in terms]
-    before, inside = width // 4, width - 2  # characters before the first term, and without the ellipses
-    reach = inside - before
-    counts = [len({term for position, term in hits if start <= position < start + reach}) for start, _ in hits]
-    begin = hits[int(np.argmax(counts))][0] - before if hits else 0
-    begin = max(0, min(begin, len(line) - inside))
-    return "…" * (begin > 0) + line[begin : begin + inside] + "…" * (begin + inside < len(line))
+    hits = sorted((start, term) for start, term in placed_terms([line])[0] if term in terms)
+    before, shown = width // 4, width - 2  # characters before the first term, and without the ellipses
+    begin = densest(hits, shown - before) - before if hits else 0
+    begin = max(0, min(begin, len(line) - shown))
+    return "…" * (begin > 0) + line[begin : begin + shown] + "…" * (begin + shown < len(line))
+
+
+def densest(hits: Sequence[tuple[int, str]], reach: int) -> int:
+    """The place of the first of the `hits`, in order, from which the next `reach` characters have the most different
+    terms."""
+    inside, end, most, best = Counter[str](), 0, 0, 0
+    for start, term in hits:
+        while end < len(hits) and hits[end][0] < start + reach:
+            inside[hits[end][1]] += 1
+            end += 1
+        if len(inside) > most:
+            most, best = len(inside), start
+        inside[term] -= 1
+        inside += Counter()  # without what is counted 0 times
+    return best

@@ -1,9 +1,11 @@
 """`kobert index`: a folder in which `kobert similar` finds what it finds in the files themselves."""
 
 import json
+import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unicodedata import normalize
 
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ from kobert_pipeline.files import read_json, write_json
 from kobert_pipeline.inference import embed as embedding
 from kobert_pipeline.inference.embed import Embedder
 from kobert_pipeline.inference.text_index import INDEX
-from kobert_pipeline.questions.bm25 import Bm25, content_morphemes, passage_of
+from kobert_pipeline.questions.bm25 import QUESTION_WORDS, Bm25, densest, passage_of, search_terms
 
 LINES = [
     "배우들의 연기가 좋았다",
@@ -123,11 +125,24 @@ def test_an_index_of_words_is_the_same_after_it_was_written(tmp_path: Path) -> N
 
 @pytest.mark.parametrize(
     ("query", "shown"),
-    [("배우의 연기", "배우의 연기"), ("피고의 항소", "피고가 항소"), ("없는낱말", "가나다")],
-)
-def test_a_passage_has_the_words_of_the_query(query: str, shown: str) -> None:
-    line = "가나다 " * 50 + "배우의 연기가 좋았다. " + "그리고 " * 200 + "그래서 피고가 항소하였다. " + "라마바 " * 60
-    terms = set(content_morphemes([query])[0])
+    [
+        ("배우의 연기", "배우의 연기"), ("누가 항소했나", "피고가 항소"), ("없는낱말", "가나다"),
+        ("명예훼손죄", "사이버명예훼손"),  # found by its pairs of characters
+    ],
+)  # fmt: skip
+def test_a_passage_has_what_a_search_for_the_query_looks_for(query: str, shown: str) -> None:
+    found = ["배우의 연기가 좋았다. ", "그래서 피고가 항소하였다. ", "그러나 사이버명예훼손은 아니다. "]
+    line = "가나다 " * 50 + "누가 왔다. " + ("그리고 " * 200).join(found) + "라마바 " * 60
+    terms = set(search_terms([query], QUESTION_WORDS)[0])
     passage = passage_of(line, terms, 120)
     assert shown in passage and len(passage) <= 120 and passage.strip("…") in line
+    assert passage_of(normalize("NFD", line), terms, 120) == passage
     assert passage_of("짧은 글", terms, 120) == "짧은 글"
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_passage_begins_where_most_terms_follow(seed: int) -> None:
+    chance = random.Random(seed)
+    hits = sorted((chance.randrange(300), chance.choice("abcdef")) for _ in range(40))
+    counts = [len({term for place, term in hits if start <= place < start + 50}) for start, _ in hits]
+    assert densest(hits, 50) == hits[int(np.argmax(counts))][0]
