@@ -67,9 +67,6 @@ def table_maker(task: str, fields: dict[str, str | None], first: Row, by: str = 
         return squad_example
     wanted = [RowField(name, fields[name], known, name not in ("id", "start")) for name, known in KNOWN.items()]
     columns = find_columns(first, wanted, task, by)
-    # answers that are not text contain their starts, so they need no column
-    if "start" not in columns and isinstance(unquoted(cell(first, columns["answer"])), str):
-        find_columns(first, [RowField("start", known=KNOWN["start"])], task, by)
     return lambda row: span_example(row, {"id": row.index} | values_of(row, columns), columns["answer"])
 
 
@@ -94,11 +91,12 @@ def span_example(row: Row, values: dict[str, Any], column: str) -> Example:
         answers = [] if impossible else answer_pairs(unquoted(values["answer"]), values.get("start"))
     except (KeyError, TypeError):
         raise UserError(
-            f"the column '{column}' holds {values['answer']!r:.60}; a text, with its start in a column that the option "
-            "start names, or answers with text and answer_start were expected"
+            f"the column '{column}' holds {values['answer']!r:.60}; a text, and its start in the column of the "
+            "option start, or answers with text and answer_start were expected"
         ) from None
     if not answers and impossible is False:
         raise UserError("is_impossible is false, but it has no answer; add one, or set is_impossible to true")
+    answers = [[text, only_place(text, values["context"]) if start in (None, "") else start] for text, start in answers]
     for text, start in answers:
         refuse_wrong_answer(text, start, values["context"])
     return {
@@ -120,7 +118,7 @@ def is_impossible(row: Row) -> bool | None:
 def answer_pairs(answers: Any, start: Any = None) -> list[list[Any]]:
     """[text, start] of each answer, without empty texts. `answers` are objects (`text`, `answer_start`), or one object
     with a list of each, or a list of such pairs, as in our own examples, or a text (or list) with its `start` (or
-    list). Raises KeyError or TypeError for anything else."""
+    list), which is None where none is given. Raises KeyError or TypeError for anything else."""
     if isinstance(answers, dict):
         answers, start = _text_and_start(answers)
     elif isinstance(answers, list) and all(isinstance(answer, dict) for answer in answers):
@@ -132,9 +130,26 @@ def answer_pairs(answers: Any, start: Any = None) -> list[list[Any]]:
     answers = text_of(answers)
     if answers is None or isinstance(answers, str):
         answers, start = [answers or ""], [start]
+    elif isinstance(answers, list) and start is None:
+        start = [None] * len(answers)
     if not isinstance(answers, list) or not isinstance(start, list) or len(answers) != len(start):
         raise TypeError("a start for each answer")
     return [[text_of(text), _parse_start(begin)] for text, begin in zip(answers, start, strict=True) if text != ""]
+
+
+def only_place(answer: Any, context: str) -> int | None:
+    """Where the context has an answer; None for what is no text. Raises UserError unless it has it once."""
+    if not isinstance(answer, str):
+        return None
+    place = context.find(answer)
+    if place < 0:
+        raise UserError(f"the context does not have the answer {answer!r:.60}; copy it from there, spaces included")
+    if context.find(answer, place + 1) >= 0:
+        raise UserError(
+            f"the context has the answer {answer!r:.60} in several places; add a column start, with the character, "
+            "counted from 0, where the right one begins"
+        )
+    return place
 
 
 def _is_pair(answer: Any) -> bool:

@@ -99,7 +99,7 @@ WRONG_QUESTIONS = [
         "question a: an answer holds bool, text was expected",
     ),
     (SQUAD2[0] | {"answers": [{"text": "1903년"}]}, "question a: the column 'answers' holds"),
-    (SQUAD2[0] | {"answers": "1903년"}, "question a: answer_start is None; the character"),
+    (SQUAD2[0] | {"answers": "1904년"}, "question a: the context does not have the answer '1904년'; copy it"),
     (SQUAD2[0] | {"question": None}, "question a: the question holds NoneType"),
     (SQUAD2[0] | {"question": " "}, "question a: the question is empty"),
     (SQUAD2[0] | {"is_impossible": "예"}, "question a: is_impossible is '예'; true, false, 1, 0 or nothing"),
@@ -170,6 +170,19 @@ def test_answers_that_hold_their_starts_are_read_without_options(name: Any, tmp_
     assert len(Task.choose("span").read(table(tmp_path / name, two))[0]["answers"]) == 2, name
 
 
+@pytest.mark.parametrize("name", ["own.csv", "own.jsonl", "own.parquet"])
+def test_an_answer_without_a_start_is_where_the_context_has_it(name: str, tmp_path: Path) -> None:
+    last = CONTEXT.rindex("다")
+    rows = [
+        PLAIN | {"answer": answer, "start": start} for answer, start in (("1903년", None), ("", None), ("다", last))
+    ]
+    found = Task.choose("span").read(table(tmp_path / name, *rows))
+    assert [one["answers"] for one in found] == [[["1903년", 4]], [], [["다", last]]]
+    without = [{key: value for key, value in row.items() if key != "start"} for row in rows[:2]]
+    found = Task.choose("span").read(table(tmp_path / name, *without))
+    assert [one["answers"] for one in found] == [[["1903년", 4]], []]
+
+
 @pytest.mark.parametrize("name", ["examples.jsonl", "examples.json"])
 def test_examples_of_a_features_folder_are_questions_again(name: str, tmp_path: Path) -> None:
     """Made questions are kept there, and evaluated or searched for as they are."""
@@ -187,7 +200,12 @@ WRONG_TABLES = [
         r"\(known are question; found were nr, ask, page, found, at\)",
     ),
     ({"question": "asks"}, OWN, "there is no column 'asks' - did you mean 'ask'"),
-    ({}, PLAIN | {"answer": "1903년"}, "no column is the start of the task span .*name it by the option start"),
+    ({}, PLAIN | {"answer": "1904년"}, "line 1: the context does not have the answer '1904년'; copy it from there"),
+    (
+        {},
+        PLAIN | {"answer": "다", "start": ""},
+        "line 1: the context has the answer '다' in several places; add a column",
+    ),
     ({}, PLAIN, "no column is the answer of the task span"),
     (
         {},
@@ -202,7 +220,7 @@ WRONG_TABLES = [
         PLAIN | {"answer": "1903년", "start": 4, "is_impossible": "yes"},
         "line 1: is_impossible is 'yes'; true, false, 1, 0 or nothing",
     ),
-    ({}, PLAIN | {"answer": True, "start": 4}, "the column 'answer' holds True; a text, with its start"),
+    ({}, PLAIN | {"answer": True, "start": 4}, "the column 'answer' holds True; a text, and its start"),
     ({}, PLAIN | {"answers": {"text": ["1903년"], "answer_start": []}}, "the column 'answers' holds .*; a text"),
     ({}, PLAIN | {"context": None, "answers": []}, "line 1: the context holds NoneType, text was expected"),
     ({}, PLAIN | {"answers": [], "is_impossible": "0"}, "line 1: is_impossible is false, but it has no answer"),
