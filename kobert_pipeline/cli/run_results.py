@@ -27,6 +27,7 @@ HIGH_UNKNOWN_RATE = 0.01
 """Share of unknown tokens above which the vocabulary lacks characters of the texts."""
 CORPUS_COUNTS = {
     "paragraphs_dropped_recurring": "{:,} recurring lines removed",
+    "paragraphs_contaminated": "{:,} paragraphs removed that overlap evaluation texts",
     "tags_removed": "{:,} HTML tags removed",
 }
 """Counts of a corpus that are shown as they are."""

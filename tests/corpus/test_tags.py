@@ -66,7 +66,7 @@ def test_a_corpus_loses_its_tags_if_it_is_told_to(tmp_path: Path, ordered: bool)
     texts, counts = corpus_of(tmp_path, posts, tags="remove", ordered=ordered)
     assert texts == [f"배우들의 연기가 정말{chr(10) if ordered else ' '}좋았던 영화", posts[1]]
     assert (counts["tags_removed"], counts["documents_dropped_contaminated"]) == (5, 1)
-    assert "5 HTML tags removed" in result_of(counts)
+    assert "1 paragraphs removed that overlap evaluation texts, 5 HTML tags removed" in result_of(counts)
 
 
 def test_a_corpus_that_keeps_its_tags_counts_the_documents(tmp_path: Path) -> None:
