@@ -7,10 +7,10 @@ closed classes of words and marks of Korean, and no text.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 
-from kobert_pipeline.questions.answer_candidates import AnswerCandidate, TaggedMorpheme, bracket_spans, tagged_sentences
+from kobert_pipeline.questions.answer_candidates import AnswerCandidate, TaggedMorpheme
 from kobert_pipeline.questions.cloze import (
     PLACE,
     SUBJECT,
@@ -21,18 +21,13 @@ from kobert_pipeline.questions.cloze import (
     particle_after,
 )
 from kobert_pipeline.questions.hypernyms import PERSONS, entity_type
+from kobert_pipeline.questions.sentence_parts import in_brackets, is_sign
 
 LONGEST_SENTENCE, LONGEST_QUESTION = 70, 30
 """Morphemes of a sentence and of a question: in longer sentences it cannot be told to what a clause belongs."""
 FEWEST_WORDS = 4
 """Nouns, verbs and numbers of its sentence that a question has, and one more where none is a name or a number, or it
 could be about anything."""
-LONGEST_HEADING = 20
-"""Morphemes of a heading in brackets, such as 【이유】."""
-LONGEST_SUBJECT = 25
-"""Morphemes of what an article is about."""
-MARK = re.compile(r"[①-⑳⑴-⒇㉠-㉻ⓐ-ⓩ❶-❿○●◎◇◆□■△▲▽▼▷▶▪•※☞oㅇ]|\d{1,2}\.|(첫|둘|셋|넷|다섯|여섯|일곱|여덟|아홉|열)째")
-"""Marks before the items of a list that Kiwi does not tag as such (SB)."""
 _POINTING = """
 이 그 저 이런 그런 이러한 그러한 이러하 그러하 이렇 그렇 이러 그러 동 본 당 각 해당 당해 위 아래 상기 전기 다음 이번
 지난 금번 올 현
@@ -40,7 +35,8 @@ _POINTING = """
 POINTING = frozenset(_POINTING.split())
 """What before a noun points to another sentence, or to today."""
 _POINTERS = """
-그것 이것 그녀 그들 이들 이곳 그곳 저곳 여기 거기 저기 이때 그때 그날 이날 그동안 그간 당시 이후 이전 양국 양측 쌍방
+그것 이것 그녀 그들 이들 이곳 그곳 저곳 여기 거기 저기 그토록 이토록 이때 그때 그날 이날 그동안
+그간 당시 이후 이전 양국 양측 쌍방
 전항 전조 전호 본항 본조 본건 본법 각호 호의 별지 별표
 오늘 어제 내일 그저께 지금 현재 현행 이제 최근 앞으로 올해 금년 작년 내년 지난해 지난번 요즘 앞서
 """
@@ -76,6 +72,11 @@ STATEMENT_ENDS = ("고", "며", "으며", "지만", "으나", "나")
 """Endings of clauses that are statements of their own, unlike 비추어 and 정하여서는."""
 JOINING = frozenset([*UNFINISHED, "둘러싸", "불구하", "관련하", "포함하", "더불", "가지", "두", "놓"])
 """Verbs that in 둘러싸고 only join what is before them to another verb."""
+BACKGROUND = ("는데", "은데", "ᆫ데", "니", "으니", "되")
+"""Endings of clauses that only prepare what is said."""
+QUOTING = ("라고", "다고", "자고", "냐고")
+"""Ends of endings of what somebody says: the clause has a subject of its own."""
+ADVERBIAL = ("게", "도록")
 NEGATIONS = ("않", "아니", "아니하", "없", "못하")
 ENDINGS = ("EC", "EF", "ETM", "ETN")
 _QUESTION_WORDS = """
@@ -84,124 +85,43 @@ _QUESTION_WORDS = """
 QUESTION_WORDS = frozenset(_QUESTION_WORDS.split())
 _NOT_FIRST = """
 경우 이상 이하 이후 이전 다음 후 뒤 때 날 당시 결과 호 각 관여 등 및 뿐 데 바 점 것 최근 결국 현재 만약 오랫동안
-오늘날 실제 사실
+오늘날 실제 사실 마찬가지
 """
 _NOT_LAST = """
-마찬가지 대부분 물론 나름 최소한 모두 자체 서로 이상 이하 이후 이외 사이 관계 경우 때문 정도 밑 속 위 아래 안 앞 동안
+적 별 명목 마찬가지 대부분 물론 나름 최소한 모두 자체 서로 이상 이하 이후 이외 사이 관계 경우 때문 정도 밑 속 위
+아래 안 앞 동안
 중 상 시 내 외 간 전 후 때 뿐 측 등
 """
 NOT_FIRST, NOT_LAST = frozenset(_NOT_FIRST.split()), frozenset(_NOT_LAST.split())
 """What no name or noun that is an answer begins and ends with."""
 _BODIES = """
-자 인 들 님 장 관 원 청 처 진 족 주 민 생 회 단체 기관 회의 법원 정부 기업 회사 은행 조합 기사 국가
+자 인 들 님 장 관 원 청 처 진 족 주 민 생 회 단체 기관 회의 법원 정부 기업 회사 은행 조합 기사 국가 재판부 민중
 """
 BODIES = (*_BODIES.split(), *(noun for noun in PERSONS if len(noun) > 1))
 """Ends of common nouns for people and bodies, which 무엇 does not ask for."""
+COMPARING = ("마찬가지", "달리", "더불", "함께", "같이", "비하", "비교")
+"""What follows 와 and 과 where two things are compared: 무엇과 마찬가지로 asks for nothing."""
+RATES = ("평균", "당", "간격")
+"""What makes a number before it a unit: 1주 평균."""
 ALTERNATIVES = ("또는", "및", "내지", "혹은", "이나", "~")
 """What joins a number to another one, so that 몇 could ask for either."""
-TOPICS = ("은", "는", "란", "이란")
-DEFINING = ("이", "말", "뜻", "의미", "일컫", "가리키", "있")
-"""The copula, and the verbs that end the first sentence of an article."""
-ROLES = ("로", "으로", "로서", "으로서", "로써", "으로써")
-
-
-def is_article(lead: str) -> bool:
-    """Whether the beginning of a text says in its first sentence, which may be cut off, what all of it is about, as in
-    an encyclopedia: X는 … Y이다, or X는 Y로, …"""
-    # a text that begins with a heading is none
-    first_line, newline, _ = lead.lstrip().partition("\n")
-    sentences = tagged_sentences(first_line)
-    if not sentences or _after_mark(sentences[0], 0, is_first=True) or any(map(_is_of_case_or_speech, sentences)):
-        return False
-    inside = _in_brackets(sentences[0])
-    words = [
-        morpheme for index, morpheme in enumerate(sentences[0]) if index not in inside and not _is_sign(morpheme.tag)
-    ]
-    topic = next((index for index, word in enumerate(words) if word.tag in ("JX", "ETM") and word.form in TOPICS), 0)
-    is_name = sentences[0][0].tag == "SSO" or all(word.tag not in ("EC", "EF", "JKO") for word in words[:topic])
-    # 이 법은, but what a longer name consists of may look like anything
-    if not 0 < topic <= LONGEST_SUBJECT or not is_name or why_pointing(words[:3]):
-        return False
-    end = next((index for index in range(topic + 1, len(words)) if words[index].tag == "EF"), len(words))
-    if end == len(words):
-        is_noun = all(word.form != "제" and not word.tag.startswith(("V", "XSV", "JKS")) for word in words[:topic])
-        return not newline and is_noun
-    rest = [word for word in words[topic + 1 : end + 1] if word.tag not in ("EP", "XSV")]
-    objects = [index for index, word in enumerate(rest) if word.tag == "JKO"] or [len(rest)]
-    return any(
-        (first.form in DEFINING and second.tag == "EF")
-        or (first.tag == "VCP" and second.tag == "EC")
-        or (first.form in ROLES and (second.tag == "SP" or (index < objects[0] and rest[index - 1].tag == "NNG")))
-        for index, (first, second) in enumerate(pairwise(rest))
-    )
-
-
-def _is_of_case_or_speech(sentence: Sequence[TaggedMorpheme]) -> bool:
-    """Whether a sentence is about the parties of a case or an article of a law, or said to somebody: by its pronouns
-    or its polite ending."""
-    return any(
-        (tag == "NP" and form in SPEAKERS)
-        or (tag == "EF" and form.endswith(("니다", "니까", "요", "죠")))
-        or (tag.startswith("NN") and PARTY.fullmatch(form))
-        or [morpheme.form for morpheme in sentence[index : index + 3 : 2]] == ["제", "조"]
-        for index, (form, tag, *_) in enumerate(sentence)
-    )
-
-
-def parts_of(sentence: Sequence[TaggedMorpheme]) -> Iterator[list[TaggedMorpheme]]:
-    """The sentences in what Kiwi takes for one: it is split where one ends outside of quotes, and at the marks of a
-    list and headings in brackets, which are left out."""
-    part: list[TaggedMorpheme] = []
-    index, depth = 0, 0
-    while index < len(sentence):
-        tag = sentence[index].tag
-        if after := _after_mark(sentence, index, is_first=not part):
-            is_end = True
-        else:
-            after = index + 1
-            part.append(sentence[index])
-            depth += (tag == "SSO") - (tag == "SSC")
-            is_end = tag == "SF" and depth <= 0 and len(part) > 1 and part[-2].tag == "EF"
-        if is_end and part:
-            yield part
-        if is_end:
-            part, depth = [], 0
-        index = after
-    if part:
-        yield part
-
-
-def _after_mark(sentence: Sequence[TaggedMorpheme], index: int, is_first: bool) -> int:
-    """The index after the mark of a list, or the heading, at a morpheme; 0 where there is none."""
-    form, tag, start, _ = sentence[index]
-    following = sentence[index + 1 : index + 1 + LONGEST_HEADING]
-    touches = index > 0 and start == sentence[index - 1].end
-    if tag == "SB" or (not touches and tag in ("SW", "SN", "NR", "SL") and MARK.fullmatch(form)):
-        has_comma = bool(following) and following[0].tag == "SP"
-        return 0 if tag == "NR" and not has_comma else index + 1 + (tag == "NR")  # 첫째, but not 첫째 아들
-    if form == "【" or (is_first and form in ("[", "〔")):
-        closing = next((count for count, other in enumerate(following) if other.tag == "SSC"), None)
-        return 0 if closing is None else index + closing + 2
-    if not is_first or [morpheme.form for morpheme in sentence[index : index + 3 : 2]] != ["제", "조"]:
-        return 0
-    # 제7조 and 제7조의2, but not 제7조에 and 제7조 제1항
-    after = index + 3
-    if [morpheme.tag for morpheme in sentence[after : after + 2]] == ["JKG", "SN"]:
-        after += 2
-    return after if after < len(sentence) and not sentence[after].tag.startswith(("J", "X")) else 0
 
 
 def why_not_asked_about(sentence: Sequence[TaggedMorpheme]) -> str:
     """Why no question is made about a sentence: it is no statement, too long to be taken apart, or a wish of who
     speaks; "" where one can be made."""
-    inside = _in_brackets(sentence)
-    words = [morpheme for index, morpheme in enumerate(sentence) if index not in inside and not _is_sign(morpheme.tag)]
+    inside = in_brackets(sentence)
+    words = [morpheme for index, morpheme in enumerate(sentence) if index not in inside and not is_sign(morpheme.tag)]
     # Kiwi tags the last ending before brackets as one that connects
     is_end = bool(words) and words[-1].tag in ("EF", "EC") and words[-1].form.endswith("다")
     if not is_end or sentence[-1].form == "?":
         return "no statement"
     if len(sentence) > LONGEST_SENTENCE:
         return "long"
+    if any(first.form == "선고" and second.tag == "SN" for first, second in pairwise(words)):
+        return "citation"  # 선고 2003다2802 판결
+    if any(word.form == ":" for word in words):
+        return "label"
     predicate = {morpheme.form for morpheme in words[-6:-1] if not morpheme.tag.startswith("J")}
     return "wish" if words[-1].form.endswith("니다") and predicate & WISHES else ""
 
@@ -212,19 +132,41 @@ def why_not_asked_for(answer: AnswerCandidate, sentence: Sequence[TaggedMorpheme
     words = [morpheme for morpheme in sentence if answer.start <= morpheme.start < answer.end]
     before = sentence[answer.first - 1] if answer.first else TaggedMorpheme("", "", 0, 0)
     following, last = following_morpheme(sentence, answer), words[-1].form
+    after = [morpheme.form for morpheme in sentence[answer.after : answer.after + 2]]
     if reason := why_pointing(words):
         return reason
+    if "도" in after and following.tag.startswith("J"):
+        return "even"  # 누구도, 무엇으로도 are heard as nobody, nothing
+    if following.form in ("와", "과") and after[-1].startswith(COMPARING):
+        return "comparison"
     if PARTY.fullmatch(before.form):
         return "party"
     if before.end == sentence[answer.first].start and before.tag not in ("SSO", "SSC", "SF"):
         return "part of a word"  # 비공산주의, 한·미
     if answer.type in ("noun", "name") and (words[0].form in NOT_FIRST or last in NOT_LAST):
         return "no name"
+    if (
+        following.form == "의"
+        and sentence[answer.after + 1 : answer.after + 2]
+        and (sentence[answer.after + 1].tag == "SN")
+    ):
+        return "part of a number"  # 재적위원 3분 | 의 1
     if answer.type == "noun":
         is_body = last.endswith(BODIES) or following.form.startswith(("에게", "께", "한테", "에서"))
         return "person or body" if is_body else ""
     if answer.type not in ("number", "year", "date"):
         return ""
+    return _why_no_number(answer, words, before, following)
+
+
+def _why_no_number(
+    answer: AnswerCandidate, words: Sequence[TaggedMorpheme], before: TaggedMorpheme, following: TaggedMorpheme
+) -> str:
+    """Why no question asks for the number, year or date that consists of `words`."""
+    last = words[-1].form
+    touches = following.start == answer.end and (following.tag in ("NNG", "NNP") or following.form == "적")
+    if touches or following.form in RATES:
+        return "part of a name"  # 4대강, 1차적, 1주 평균
     is_counted = words[-1].tag != "NNG" or words[-1].start == words[-2].end  # unlike 7천만 겨레
     is_named = following.tag.startswith(("NN", "MM")) and last in ("년", "월", "일")  # 10월 유신, 10년 전
     if not is_counted or is_named or last in ARTICLE_UNITS or following.form in ("전", "후", "뒤"):
@@ -247,19 +189,23 @@ def why_unclear(
     if len(question) > LONGEST_QUESTION:
         return "long"
     is_rest = tags[0].startswith(("J", "E", "VCP", "X", "SS")) or question[0].form in (*ARTICLE_UNITS, "등", "중", "및")
-    if is_rest or (tags[0] == "SN" and tags[1].startswith("J")):
+    if is_rest or (tags[0] == "SN" and tags[1].startswith("J")) or (tags[0][0] == "V" and tags[1] == "EC"):
         return "begins inside a phrase"
     if {"EF", "SF"} & {*tags[:-1]}:
         return "two sentences"
-    if sum(morph.form in QUESTION_WORDS for morph in question) > 1:
+    # the question word of a cleft is one morpheme with its ending
+    if sum(morph.form in QUESTION_WORDS for morph in question) > (not is_cleft):
         return "two questions"
+    if any(first.form in ("어느", "어떤") and second.form in NOT_FIRST for first, second in pairwise(question)):
+        return "no name"  # 어느 경우
     if tags.count("SSO") != tags.count("SSC") or tags.count("SS") % 2:
         return "quotes"
     asks_for_person_or_place = any(morph.form.startswith(("누구", "누가", "어디")) for morph in question)
     is_known = entity_type(answer.hypernym) or (answer.hypernym and not asks_for_person_or_place)
     if answer.type == "name" and particle not in PLACE and not is_known:
         return "guess"  # 누구 or 어디 or 무엇
-    if reason := _why_cut(sentence, answer) or ("" if is_cleft else _why_no_statement(question, particle)):
+    kind = _why_no_cleft(sentence, answer) if is_cleft else _why_no_statement(question, particle)
+    if reason := _why_cut(sentence, answer) or kind:
         return reason
     if particle not in SUBJECT and not has_subject(question, is_cleft):
         return "no subject"
@@ -282,6 +228,14 @@ def _why_no_statement(question: Sequence[Morph], particle: str) -> str:
     return "topic" if particle in ("은", "는") and question[-2].tag != "VCP" else ""
 
 
+def _why_no_cleft(sentence: Sequence[TaggedMorpheme], answer: AnswerCandidate) -> str:
+    """Why what is left of a sentence without an answer does not describe it."""
+    if following_morpheme(sentence, answer).tag == "JKC":
+        return "complement"  # 대상이 된다
+    inside = sentence[answer.after : clause_of(sentence, answer)[-1]]
+    return "quoted" if any(word.tag == "EC" and word.form.endswith(QUOTING) for word in inside) else ""
+
+
 def _why_cut(sentence: Sequence[TaggedMorpheme], answer: AnswerCandidate) -> str:
     """Why the clause with the answer is no statement of its own."""
     clause = clause_of(sentence, answer)
@@ -291,17 +245,21 @@ def _why_cut(sentence: Sequence[TaggedMorpheme], answer: AnswerCandidate) -> str
     rest = [sentence[index] for index in clause if index >= start]
     if last.tag == "EC" and (last.form not in STATEMENT_ENDS or sentence[clause[-1] - 1].form in JOINING):
         return "subordinate clause"
+    if any(word.tag == "EC" and word.form in BACKGROUND for word in sentence[answer.after : clause[-1]]):
+        return "background clause"
     # 검토하고 | 결정하는 사람: the clauses on both sides may belong to what follows
-    is_relative = last.tag == "EC" and _next_ending(after) in ("ETM", "ETN")
-    if is_relative or (start and _next_ending(rest) in ("ETM", "ETN")):
+    next_ending, first_ending = _next_ending(after), _next_ending(rest)
+    # 객관적이고 | 공정하게
+    is_relative = last.tag == "EC" and (next_ending.tag in ("ETM", "ETN") or next_ending.form in ADVERBIAL)
+    if is_relative or (start and first_ending.tag in ("ETM", "ETN")):
         return "relative clause"
     # 훼손하거나 | 제거한 사람은
     is_predicate = next((morpheme.tag[0] for morpheme in rest if morpheme.tag.startswith(("J", "E"))), "J") == "E"
     return "relative clause" if start and is_predicate else ""
 
 
-def _next_ending(morphemes: Sequence[TaggedMorpheme]) -> str:
-    return next((morpheme.tag for morpheme in morphemes if morpheme.tag in ENDINGS), "")
+def _next_ending(morphemes: Sequence[TaggedMorpheme]) -> TaggedMorpheme:
+    return next((morpheme for morpheme in morphemes if morpheme.tag in ENDINGS), TaggedMorpheme("", "", 0, 0))
 
 
 def without_conjunction(question: list[Morph]) -> list[Morph]:
@@ -376,11 +334,3 @@ def _is_part_of_law(morphemes: Sequence[Morph | TaggedMorpheme], index: int) -> 
     while before >= 0 and (morphemes[before].form in ("제", "의", *ARTICLE_UNITS) or morphemes[before].tag == "SN"):
         before -= 1
     return before < 0 or not LAW.fullmatch(morphemes[before].form)
-
-
-def _in_brackets(sentence: Sequence[TaggedMorpheme]) -> set[int]:
-    return {index for first, after in bracket_spans(sentence) for index in range(first, after)}
-
-
-def _is_sign(tag: str) -> bool:
-    return tag in ("SF", "SS", "SSO", "SSC", "SE", "SO", "SW")

@@ -19,7 +19,7 @@ PAST = ("었", "았", "였")
 MAIN_CLAUSE_ENDS = ("고", "며", "으며", "지만", "으나", "나")
 """Endings of clauses that could stand alone."""
 PREDICATES = ("V", "XSV", "XSA")
-ATTRIBUTES = ("ETM", "JKG", "JC", "MM", "SP", "XPN", "NR", "SN", "NNB", "NNG", "NNP")
+ATTRIBUTES = ("ETM", "JKG", "JC", "MAJ", "MM", "SP", "XPN", "NR", "SN", "NNB", "NNG", "NNP")
 """Tags of what may belong to the noun after it."""
 
 

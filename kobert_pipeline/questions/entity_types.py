@@ -53,8 +53,14 @@ class EntityTypes:
 
     def nouns(self) -> dict[str, str]:
         """{name: a noun for what it is}, 사람 or 곳 where no better one is known."""
-        best = {name: counts.most_common(1)[0] for name, counts in self._counts.items()}
+        best = {name: _of_place(counts).most_common(1)[0] for name, counts in self._counts.items()}
         return {name: noun for name, (noun, count) in best.items() if count >= MENTIONS}
+
+
+def _of_place(counts: Counter[str]) -> Counter[str]:
+    """The counts without nouns for people where 에서 says that the name is of a place: 대한민국 대통령."""
+    people = [noun for noun in counts if entity_type(noun) == "person"]
+    return counts - Counter(dict.fromkeys(people, counts.total())) if counts[A_PLACE] >= MENTIONS else counts
 
 
 def _is_copula(sentence: Sequence[TaggedMorpheme], index: int) -> bool:

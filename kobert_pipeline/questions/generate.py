@@ -25,9 +25,8 @@ from kobert_pipeline.questions.answer_candidates import (
     candidates_in_sentence,
     tagged_sentences,
 )
+from kobert_pipeline.questions.articles import is_article
 from kobert_pipeline.questions.clarity import (
-    is_article,
-    parts_of,
     why_not_asked_about,
     why_not_asked_for,
     why_unclear,
@@ -37,6 +36,7 @@ from kobert_pipeline.questions.cleft import ask_by_cleft
 from kobert_pipeline.questions.cloze import Morph, ask_in_place, topic_of
 from kobert_pipeline.questions.entity_types import EntityTypes
 from kobert_pipeline.questions.other_contexts import OtherContexts
+from kobert_pipeline.questions.sentence_parts import parts_of
 
 SHORTEST, LONGEST = 150, 1000
 """Characters of a context."""
@@ -85,7 +85,7 @@ class QuestionGeneration(Options):
     other_contexts: float = Field(0, ge=0, le=1)
     """Largest share of the questions on a paragraph that are shown with another paragraph which answers them, where the
     corpus has one."""
-    rules: Literal[7] = 7
+    rules: Literal[8] = 8
     """Version of the rules: other rules make other questions, which must not pass for the same."""
 
 

@@ -5,9 +5,8 @@ import random
 import pytest
 
 from kobert_pipeline.questions.answer_candidates import AnswerCandidate, candidates_in_sentence, tagged_sentences
+from kobert_pipeline.questions.articles import is_article
 from kobert_pipeline.questions.clarity import (
-    is_article,
-    parts_of,
     why_not_asked_about,
     why_not_asked_for,
     why_pointing,
@@ -17,6 +16,7 @@ from kobert_pipeline.questions.clarity import (
 from kobert_pipeline.questions.cleft import ask_by_cleft
 from kobert_pipeline.questions.cloze import Morph, ask_in_place
 from kobert_pipeline.questions.generate import examples_of, join
+from kobert_pipeline.questions.sentence_parts import parts_of
 
 
 def candidate_of(text: str, answer: str) -> AnswerCandidate:
@@ -82,6 +82,8 @@ def test_an_article_says_first_what_it_is_about(lead: str, expected: bool) -> No
         ("등대가 다시 서기를 바랍니다.", "wish"),
         ("등대를 지켜 주셔서 감사합니다.", "wish"),
         ("등대를 꼭 지키겠습니다.", "wish"),
+        ("등대는 선고 2000다1234 판결에 관하여 보았다.", "citation"),
+        ("소수의견: 등대는 1908년에 섰다.", "label"),
         ("등대는 " + "바다를 비추고 배를 부르고 " * 10 + "길을 밝힌다.", "long"),
     ],
 )
@@ -138,6 +140,12 @@ def test_words_that_point_elsewhere_are_recognized(text: str, reason: str) -> No
         ("등대는 7천만 겨레를 밝힌다.", "7천만 겨레", "part of a name"),
         ("등대는 3년 또는 5년이 걸린다.", "3년", "alternatives"),
         ("등대는 2억에서 4억원이 든다.", "2억", "alternatives"),
+        ("등대는 4대강 사업을 밝힌다.", "4대", "part of a name"),
+        ("등대는 1주 평균 5일을 비춘다.", "1주", "part of a name"),
+        ("등대는 위원 3분의 1이 지킨다.", "위원 3분", "part of a number"),
+        ("등대는 입장료도 밝힌다.", "입장료", "even"),
+        ("등대는 입장료와 마찬가지로 오른다.", "입장료", "comparison"),
+        ("등대는 연구과제별로 밝힌다.", "연구과제별", "no name"),
     ],
 )
 def test_only_whole_names_and_numbers_are_asked_for(text: str, answer: str, reason: str) -> None:
@@ -159,6 +167,8 @@ def test_only_whole_names_and_numbers_are_asked_for(text: str, answer: str, reas
         ("호미곶 등대는 동해안에서 관리비용을 오래 받지 않았다.", "관리비용", "negation"),
         ("호미곶 등대는 관리비용을 받아서는 아니 된다.", "관리비용", "subordinate clause"),
         ("호미곶 등대는 관리비용을 받고 배를 부르는 오래된 탑이다.", "관리비용", "relative clause"),
+        ("호미곶 등대에 안전요원 3명을 두되, 요원은 바다에서 오래 일한 사람으로 한다.", "3명", "background clause"),
+        ("호미곶 등대는 왜 동해안에서 관리비용을 받았는지 오래 밝혔다.", "관리비용", "two questions"),
     ],
 )
 def test_a_question_is_made_only_where_it_can_be_understood_alone(text: str, answer: str, reason: str) -> None:
@@ -173,9 +183,12 @@ def test_a_question_is_made_only_where_it_can_be_understood_alone(text: str, ans
     [
         ("포항시는 호미곶에서 배의 주인에게 관리비용을 물렸다.", ""),
         ("어부가 사는 호미곶에서 배의 주인에게 관리비용을 물렸다.", "no subject"),
+        ("포항시는 호미곶에서 배의 주인에게 관리비용을 내라고 말했다.", "quoted"),
+        ("포항시의 등대가 호미곶에서 배의 주인에게 관리비용이 되었다.", "complement"),
+        ("없으면 포항시는 호미곶에서 배의 주인에게 관리비용을 물렸다.", "begins inside a phrase"),
     ],
 )
-def test_the_predicate_of_a_cleft_needs_a_subject(text: str, reason: str) -> None:
+def test_what_is_left_of_a_statement_describes_the_answer_of_a_cleft(text: str, reason: str) -> None:
     [sentence] = tagged_sentences(text)
     candidate = candidate_of(text, "관리비용")
     question = ask_by_cleft(sentence, candidate, random.Random(1))
