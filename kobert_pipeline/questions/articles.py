@@ -1,5 +1,6 @@
 """Which texts are articles about one thing, as in an encyclopedia."""
 
+import re
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -7,12 +8,21 @@ from kobert_pipeline.questions.answer_candidates import TaggedMorpheme, tagged_s
 from kobert_pipeline.questions.clarity import PARTY, SPEAKERS, why_pointing
 from kobert_pipeline.questions.sentence_parts import after_mark, in_brackets, is_sign
 
+LEAD_CHARACTERS = 150
+"""Characters at the beginning of a document in which its topic is looked for."""
+NO_ARTICLE = re.compile(r"【|^\s*제\d+조", re.M)
+"""Headings of judgments and statutes. What a judgment is about stands before them, in sentences like an article's."""
 LONGEST_SUBJECT = 25
 """Morphemes of what an article is about."""
 TOPICS = ("은", "는", "란", "이란")
 DEFINING = ("이", "말", "뜻", "의미", "일컫", "가리키", "있")
 """The copula, and the verbs that end the first sentence of an article."""
 ROLES = ("로", "으로", "로서", "으로서", "로써", "으로써")
+
+
+def lead_of(text: str) -> str:
+    """The beginning of a document, by which `is_article` knows what it is; "" of judgments and statutes."""
+    return "" if NO_ARTICLE.search(text) else text[:LEAD_CHARACTERS]
 
 
 def is_article(lead: str) -> bool:

@@ -47,6 +47,8 @@ _SPEAKERS = """
 """
 SPEAKERS = frozenset(_SPEAKERS.split())
 """Words for those who speak and listen."""
+SPEAKING = ("기자", "질문", "답변", "사회자", "앵커")
+"""What transcripts put before what somebody says."""
 PARTY = re.compile(
     r"(원고|피고|원심|당심|망인|고인|공?소외|피?상고|피?항소|피?청구인|피?신청인|사건본인|논지|소론|판시|참가인).*"
 )
@@ -198,6 +200,8 @@ def why_unclear(
         return "two questions"
     if any(first.form in ("어느", "어떤") and second.form in NOT_FIRST for first, second in pairwise(question)):
         return "no name"  # 어느 경우
+    if question[0].form in SPEAKING and tags[1].startswith("NN"):
+        return "label"  # 기자 취임하신 지
     if tags.count("SSO") != tags.count("SSC") or tags.count("SS") % 2:
         return "quotes"
     asks_for_person_or_place = any(morph.form.startswith(("누구", "누가", "어디")) for morph in question)

@@ -17,9 +17,10 @@ from kobert_pipeline.corpus.document import Document, documents_from, in_split
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import digest
 from kobert_pipeline.progress import report, track
+from kobert_pipeline.questions.articles import lead_of
 from kobert_pipeline.questions.bm25 import Bm25
-from kobert_pipeline.questions.generate import LEAD_CHARACTERS, examples_of, nouns_of_names, paragraphs_of
 from kobert_pipeline.questions.generate import SHORTEST as SHORTEST_CONTEXT
+from kobert_pipeline.questions.generate import examples_of, nouns_of_names, paragraphs_of
 
 NEGATIVES_AMONG = 100
 """How many of the paragraphs that BM25 ranks first for a question may become its negatives."""
@@ -107,7 +108,7 @@ def sources_in(document: Document, kind: str) -> Iterator[PairSource]:
     if kind != "same" and not document.ordered:
         return
     if kind == "questions":
-        lead = document.text[:LEAD_CHARACTERS]
+        lead = lead_of(document.text)
         yield from (PairSource(f"corpus-{name}", paragraph, None, lead) for name, paragraph in paragraphs_of(document))
         return
     lines = [line for line in document.text.split("\n") if len(line) >= SHORTEST]

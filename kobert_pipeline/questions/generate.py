@@ -6,6 +6,7 @@ copy (Lewis et al., ACL 2019, recommend the same against overlap).
 """
 
 import random
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -25,7 +26,7 @@ from kobert_pipeline.questions.answer_candidates import (
     candidates_in_sentence,
     tagged_sentences,
 )
-from kobert_pipeline.questions.articles import is_article
+from kobert_pipeline.questions.articles import is_article, lead_of
 from kobert_pipeline.questions.clarity import (
     why_not_asked_about,
     why_not_asked_for,
@@ -67,8 +68,9 @@ UNKNOWN_WEIGHT = 0.3
 guess."""
 MOST_READ = 30_000
 """Paragraphs that are read to learn what names are, which takes about two minutes; of more, a random choice."""
-LEAD_CHARACTERS = 150
-"""Characters at the beginning of a document in which its topic is looked for."""
+BY_CONSONANT = {"는": "은", "가": "이", "를": "을", "와": "과", "로": "으로"}
+AFTER_CONSONANT = re.compile("(?<=[013678LMNR])[는가를와](?![가-힣])|(?<=[036MN])로(?![가-힣])")
+"""A particle that Kiwi joins to a digit or a capital letter as if the name of that ended in a vowel: 3는, UN로."""
 SEED = 1
 """Random seed of all choices."""
 
@@ -138,7 +140,7 @@ def paragraphs(options: QuestionGeneration, corpus: Path) -> Iterator[tuple[str,
     beginning of its document."""
     for document in documents_from(corpus, options.sources):
         if document.ordered:
-            lead = document.text[:LEAD_CHARACTERS]
+            lead = lead_of(document.text)
             yield from ((identity, text, lead) for identity, text in paragraphs_of(document))
 
 
@@ -300,4 +302,5 @@ def join(morphemes: list[Morph]) -> str:
     """The morphemes as text, joined by Kiwi."""
     from kobert_pipeline.morphemes.analyzers.kiwi import instance
 
-    return str(instance().join([morph[:2] if morph.space is None else tuple(morph) for morph in morphemes]))
+    text = str(instance().join([morph[:2] if morph.space is None else tuple(morph) for morph in morphemes]))
+    return AFTER_CONSONANT.sub(lambda match: BY_CONSONANT[match[0]], text)

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from kobert_pipeline.questions.answer_candidates import AnswerCandidate, candidates_in_sentence, tagged_sentences
-from kobert_pipeline.questions.articles import is_article
+from kobert_pipeline.questions.articles import is_article, lead_of
 from kobert_pipeline.questions.clarity import (
     why_not_asked_about,
     why_not_asked_for,
@@ -68,6 +68,12 @@ def test_the_marks_of_lists_are_no_part_of_a_sentence(text: str, parts: list[str
 )
 def test_an_article_says_first_what_it_is_about(lead: str, expected: bool) -> None:
     assert is_article(lead) is expected
+
+
+def test_the_headings_of_a_judgment_are_in_no_article() -> None:
+    article = "등대는 항로표지이다.\n등대는 1908년에 섰다."
+    assert lead_of(article) == article and len(lead_of(article * 20)) < 200
+    assert lead_of(f"{article}\n【이유】 등대가 섰다.") == lead_of(f"{article}\n제3조(등대) 등대를 둔다.") == ""
 
 
 @pytest.mark.parametrize(
@@ -168,6 +174,7 @@ def test_only_whole_names_and_numbers_are_asked_for(text: str, answer: str, reas
         ("호미곶 등대는 관리비용을 받아서는 아니 된다.", "관리비용", "subordinate clause"),
         ("호미곶 등대는 관리비용을 받고 배를 부르는 오래된 탑이다.", "관리비용", "relative clause"),
         ("호미곶 등대에 안전요원 3명을 두되, 요원은 바다에서 오래 일한 사람으로 한다.", "3명", "background clause"),
+        ("기자 호미곶 등대는 동해안에서 관리비용을 오래 받았다.", "관리비용", "label"),
         ("호미곶 등대는 왜 동해안에서 관리비용을 받았는지 오래 밝혔다.", "관리비용", "two questions"),
     ],
 )

@@ -16,7 +16,7 @@ from kobert_pipeline.pipeline.recipe import Recipe
 from kobert_pipeline.questions.answer_candidates import TaggedMorpheme, candidates_in_sentence, tagged_sentences
 from kobert_pipeline.questions.answer_priors import SLOTS, _slots
 from kobert_pipeline.questions.cleft import ask_by_cleft
-from kobert_pipeline.questions.cloze import ask_in_place, topic_of
+from kobert_pipeline.questions.cloze import Morph, ask_in_place, topic_of
 from kobert_pipeline.questions.entity_types import EntityTypes
 from kobert_pipeline.questions.generate import (
     QuestionGeneration,
@@ -117,7 +117,7 @@ ARTICLES = (
     "가온은 배우인 김민수가 세운 도시이다.",
 )
 MENTIONS = "소설가 정해윤이 썼다. 소설가 정해윤은 미르강에서 태어났다. 미르강에서 놀았다. 소설가 최바른이 왔다."
-MENTIONS += " 대통령 미르강이 있다. 대통령 미르강을 보라. 대통령 미르강은 길다."  # who speaks stands before what is said
+MENTIONS += " 대통령 미르강이 있다. 대통령 미르강을 보라. 대통령 미르강은 길다."  # 대통령 may speak
 NOUNS = {"박민수": "배우", "라온": "도시", "가온": "도시", "정해윤": "소설가", "미르강": "곳"}
 
 
@@ -143,6 +143,21 @@ def test_questions_about_names_use_what_the_names_are(nouns: dict[str, str], exp
     ]
     questions = {example["question"] for example in examples if example["answers"][0][0] == "박민수"}
     assert len(questions) > 2 and all(re.search(expected, question) for question in questions), questions
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [
+        (("3", "SN"), "3은 3이 3을 3과 3으로"), (("2", "SN"), "2는 2가 2를 2와 2로"),
+        (("8", "SN"), "8은 8이 8을 8과 8로"),
+        (("UN", "SL"), "UN은 UN이 UN을 UN과 UN으로"), (("GDP", "SL"), "GDP는 GDP가 GDP를 GDP와 GDP로"),
+        (("등대", "NNG"), "등대는 등대가 등대를 등대와 등대로"), (("섬", "NNG"), "섬은 섬이 섬을 섬과 섬으로"),
+    ],
+)  # fmt: skip
+def test_particles_fit_what_they_follow(word: tuple[str, str], expected: str) -> None:
+    particles = ("은", "JX"), ("이", "JKS"), ("을", "JKO"), ("과", "JKB"), ("으로", "JKB")
+    joined = [join([Morph(*word), Morph(*particle), Morph("보", "VV"), Morph("는", "ETM")]) for particle in particles]
+    assert " ".join(text.split()[0] for text in joined) == expected
 
 
 def test_nobody_is_inside_a_person() -> None:
