@@ -74,8 +74,6 @@ STATEMENT_ENDS = ("고", "며", "으며", "지만", "으나", "나")
 """Endings of clauses that are statements of their own, unlike 비추어 and 정하여서는."""
 JOINING = frozenset([*UNFINISHED, "둘러싸", "불구하", "관련하", "포함하", "더불", "가지", "두", "놓"])
 """Verbs that in 둘러싸고 only join what is before them to another verb."""
-BACKGROUND = ("는데", "은데", "ᆫ데", "니", "으니", "되")
-"""Endings of clauses that only prepare what is said."""
 QUOTING = ("라고", "다고", "자고", "냐고")
 """Ends of endings of what somebody says: the clause has a subject of its own."""
 ADVERBIAL = ("게", "도록")
@@ -101,8 +99,6 @@ _BODIES = """
 """
 BODIES = (*_BODIES.split(), *(noun for noun in PERSONS if len(noun) > 1))
 """Ends of common nouns for people and bodies, which 무엇 does not ask for."""
-COMPARING = ("마찬가지", "달리", "더불", "함께", "같이", "비하", "비교")
-"""What follows 와 and 과 where two things are compared: 무엇과 마찬가지로 asks for nothing."""
 RATES = ("평균", "당", "간격")
 """What makes a number before it a unit: 1주 평균."""
 ALTERNATIVES = ("또는", "및", "내지", "혹은", "이나", "~")
@@ -122,7 +118,7 @@ def why_not_asked_about(sentence: Sequence[TaggedMorpheme]) -> str:
         return "long"
     if any(first.form == "선고" and second.tag == "SN" for first, second in pairwise(words)):
         return "citation"  # 선고 2003다2802 판결
-    if any(word.form == ":" for word in words):
+    if any(second.form == ":" and first.tag != "SN" for first, second in pairwise(words)):
         return "label"
     predicate = {morpheme.form for morpheme in words[-6:-1] if not morpheme.tag.startswith("J")}
     return "wish" if words[-1].form.endswith("니다") and predicate & WISHES else ""
@@ -139,8 +135,6 @@ def why_not_asked_for(answer: AnswerCandidate, sentence: Sequence[TaggedMorpheme
         return reason
     if "도" in after and following.tag.startswith("J"):
         return "even"  # 누구도, 무엇으로도 are heard as nobody, nothing
-    if following.form in ("와", "과") and after[-1].startswith(COMPARING):
-        return "comparison"
     if PARTY.fullmatch(before.form):
         return "party"
     if before.end == sentence[answer.first].start and before.tag not in ("SSO", "SSC", "SF"):
@@ -249,8 +243,6 @@ def _why_cut(sentence: Sequence[TaggedMorpheme], answer: AnswerCandidate) -> str
     rest = [sentence[index] for index in clause if index >= start]
     if last.tag == "EC" and (last.form not in STATEMENT_ENDS or sentence[clause[-1] - 1].form in JOINING):
         return "subordinate clause"
-    if any(word.tag == "EC" and word.form in BACKGROUND for word in sentence[answer.after : clause[-1]]):
-        return "background clause"
     # 검토하고 | 결정하는 사람: the clauses on both sides may belong to what follows
     next_ending, first_ending = _next_ending(after), _next_ending(rest)
     # 객관적이고 | 공정하게

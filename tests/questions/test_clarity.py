@@ -90,6 +90,7 @@ def test_the_headings_of_a_judgment_are_in_no_article() -> None:
         ("등대를 꼭 지키겠습니다.", "wish"),
         ("등대는 선고 2000다1234 판결에 관하여 보았다.", "citation"),
         ("소수의견: 등대는 1908년에 섰다.", "label"),
+        ("등대와 배는 1 : 3의 비율로 섰다.", ""),
         ("등대는 " + "바다를 비추고 배를 부르고 " * 10 + "길을 밝힌다.", "long"),
     ],
 )
@@ -150,7 +151,6 @@ def test_words_that_point_elsewhere_are_recognized(text: str, reason: str) -> No
         ("등대는 1주 평균 5일을 비춘다.", "1주", "part of a name"),
         ("등대는 위원 3분의 1이 지킨다.", "위원 3분", "part of a number"),
         ("등대는 입장료도 밝힌다.", "입장료", "even"),
-        ("등대는 입장료와 마찬가지로 오른다.", "입장료", "comparison"),
         ("등대는 연구과제별로 밝힌다.", "연구과제별", "no name"),
     ],
 )
@@ -173,7 +173,6 @@ def test_only_whole_names_and_numbers_are_asked_for(text: str, answer: str, reas
         ("호미곶 등대는 동해안에서 관리비용을 오래 받지 않았다.", "관리비용", "negation"),
         ("호미곶 등대는 관리비용을 받아서는 아니 된다.", "관리비용", "subordinate clause"),
         ("호미곶 등대는 관리비용을 받고 배를 부르는 오래된 탑이다.", "관리비용", "relative clause"),
-        ("호미곶 등대에 안전요원 3명을 두되, 요원은 바다에서 오래 일한 사람으로 한다.", "3명", "background clause"),
         ("기자 호미곶 등대는 동해안에서 관리비용을 오래 받았다.", "관리비용", "label"),
         ("호미곶 등대는 왜 동해안에서 관리비용을 받았는지 오래 밝혔다.", "관리비용", "two questions"),
     ],
