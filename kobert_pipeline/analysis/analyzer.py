@@ -92,13 +92,14 @@ def _user_word(row: Row, tags: tuple[str, ...]) -> UserWord | None:
     form, *columns = normalize("NFC", row.cells["line"]).split() or ["#"]
     if form.startswith("#"):
         return None
+    if form.rpartition(",")[2] in tags:  # a table that was saved with commas: 구상금,NNG
+        raise UserError(f"{form!r} has its tag after a comma; put a tab or a space between them")
     tag, score, *more = [*columns, *(USER_TAG, str(USER_SCORE))[len(columns) :]]
-    if tag not in tags or more:
-        wrong = f"{tag!r} is none" if tag not in tags else f"this line has {len(columns) + 1} columns"
-        raise UserError(
-            f"a line is a form without white space, a tag ({', '.join(tags)}) and a score, and {wrong}"
-            f"{did_you_mean(tag, tags)}"
-        )
+    expected = "a line is a form without white space, a tag and a score"
+    if tag not in tags:
+        raise UserError(f"{expected}, and {tag!r} is no tag{did_you_mean(tag, tags)}")
+    if more:
+        raise UserError(f"{expected}, and this line has {len(columns) + 1} columns")
     if not isfinite(number_of(score)):
         raise UserError(f"the third column is a score, so it must be a number, not {score!r}")
     return form, tag, float(score)

@@ -127,6 +127,8 @@ def result_of(counts: dict[str, Any], options: Mapping[str, Any] = MappingProxyT
     if asked and "synthetic_made" in counts:  # runs of earlier versions did not count them
         parts.append(f"{counts['synthetic_made']:,} of {asked:,} questions made from the corpus")
         parts.append(f"{counts['dev_examples']:,} dev examples")
+        if counts["synthetic_made"] < min(FEW, asked):
+            parts.append("so few teach nothing: add texts, or write questions")
     if "train_labels" in counts:
         parts.append(label_counts(counts["train_labels"]))
     if contradicting := sum(counts.get(f"{split}_texts_contradicting", 0) for split in ("train", "dev", "test")):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kobert_pipeline.inference.text_index import TextIndex
 
 CHARACTERS_SHOWN = 200
-"""How many characters of a text the table shows; --json prints the whole text."""
+"""How many characters of a text the table shows; --json prints the whole text, too."""
 Queries = Annotated[list[str] | None, typer.Argument(metavar="[QUERY]...", help="Texts to find similar ones for.")]
 IN = "A file of texts to search in, one per line, or with --column a table; - reads standard input. Repeatable."
 In = Annotated[list[str] | None, typer.Option("--in", metavar="FILE", help=IN)]
@@ -234,14 +234,14 @@ def _print_ranking(
         for query, best, of_best in zip(queries, numbers.tolist(), values.tolist(), strict=True):
             scored = [pair for pair in zip(of_best, best, strict=True) if is_hit(method, pair[0])]
             hits = [(rank, value, searched.row(index)) for rank, (value, index) in enumerate(scored, 1)]
+            shown = snippets(query, [row["text"] for _, _, row in hits])
             if as_json:
-                for rank, value, row in hits:
+                for (rank, value, row), text in zip(hits, shown, strict=True):
                     result = {"query": query, "method": method, "rank": rank, "score": round(value, 4)}
-                    print(json.dumps(result | row, ensure_ascii=False))
+                    print(json.dumps(result | row | {"snippet": text}, ensure_ascii=False))
                 continue
             print(f"{query}  (by {method}{'' if hits else '; no text has a word of it, or a part of one'})")
             more = ["id"] if any("id" in row for _, _, row in hits) else []
-            shown = snippets(query, [row["text"] for _, _, row in hits])
             table = [
                 [str(rank), f"{value:.3f}", place_name(row, searched.unit)]
                 + [" ".join(str(row.get(name, "")).split()) for name in more]

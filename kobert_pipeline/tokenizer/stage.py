@@ -82,7 +82,7 @@ class ReportOptions(Options):
     """Words of the domain, whose tokens the report shows; words of a user dictionary are shown anyway."""
     compare_with: str | None = Field(None, exclude_if=lambda value: value is None)
     """Another tokenizer whose tokens of the same words, and how many it needs, the report shows beside: a folder below
-    data_dir or a bundled model's name; default: that of `base`, if there is one."""
+    data_dir or a bundled model's name; that of `base` is shown anyway."""
 
     @field_validator("sources")
     @classmethod
@@ -178,8 +178,8 @@ def run(options: TokenizerOptions, analysis: Path, data_dir: Path, out: Path) ->
 
 def other_tokenizers(options: TokenizerOptions, data_dir: Path) -> dict[str, Any]:
     """The tokenizers that the report shows beside, by name."""
-    other = options.report.compare_with or options.base
-    return {Path(other).name: load_tokenizer(folder_with_analyzer(data_dir / other))} if other else {}
+    others = filter(None, (options.base, options.report.compare_with))
+    return {Path(other).name: load_tokenizer(folder_with_analyzer(data_dir / other)) for other in others}
 
 
 def train(options: TokenizerOptions, lines: Callable[[str], Iterator[str]]) -> tuple[list[str], Tokenizer]:

@@ -212,8 +212,9 @@ def test_workers_that_cannot_start_are_no_documents_fault():
     [
         (None, "is not a file"),
         ("", "is empty"),
-        ("모델\n모델\tNNQ\n", r"words.tsv, line 2: .*'NNQ' is none.*did you mean"),
-        ("대한 민국\n", r"a form without white space.*'민국' is none"),
+        ("모델\n모델\tNNQ\n", r"words.tsv, line 2: .*'NNQ' is no tag.*did you mean"),
+        ("대한 민국\n", r"a form without white space.*'민국' is no tag"),
+        ("모델,NNP\n구상금\n", r"line 1: '모델,NNP' has its tag after a comma; put a tab"),
         ("모델 NNP 3 새\n", "has 4 columns"),
         ("모델\tNNP\tviel\n", "the third column is a score.*'viel'"),
         ("모델\tNNP\tnan\n모델 NNG inf", r"line 1: .*'nan' .also refused: line 2"),

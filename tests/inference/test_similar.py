@@ -153,7 +153,7 @@ def test_the_ranking_is_by_the_cosine_of_the_vectors(place: Path, kobert: Callab
     rows = [json.loads(line) for line in printed.out.splitlines()]
     assert [row["line"] - 1 for row in rows] == np.argsort(-cosines)[:3].tolist()
     assert [row["score"] for row in rows] == pytest.approx(sorted(cosines.tolist(), reverse=True)[:3], abs=1e-3)
-    assert rows[0]["text"] == TEXTS[0] and [row["rank"] for row in rows] == [1, 2, 3]
+    assert rows[0]["text"] == rows[0]["snippet"] == TEXTS[0] and [row["rank"] for row in rows] == [1, 2, 3]
     (place / "more.txt").write_text(f"다른 글\n{TEXTS[0]}", encoding="utf-8")
     two_files = ("similar", "mlm", TEXTS[0], "--in", "texts.txt", "--in", "more.txt", "--by", "bm25", "--top-k", 2)
     found = [json.loads(line) for line in kobert(*two_files, "--json").out.splitlines()]

@@ -244,7 +244,7 @@ def test_more_words_than_there_is_room_for_are_refused(with_terms, tmp_path):
         train(replace(with_terms, analysis=analysis), tmp_path / "out", user_words=True)
 
 
-def test_the_report_sets_the_base_beside_unless_another_is_named(grown, old, front_end, tmp_path):
+def test_the_report_sets_the_base_and_another_that_is_named_beside(grown, old, front_end, tmp_path):
     others = read_json(grown / "report.json")["others"]
     corpus = read_json(old / "report.json")["sources"]["corpus"]
     assert others == {old.name: {name: corpus[name] for name in others[old.name]}}
@@ -253,7 +253,7 @@ def test_the_report_sets_the_base_beside_unless_another_is_named(grown, old, fro
     ).read_text(encoding="utf-8")
     report = {"documents": 10, "compare_with": str(grown)}
     options = TokenizerOptions(base=str(old), report=report)
-    assert list(other_tokenizers(options, tmp_path)) == [grown.name]
+    assert list(other_tokenizers(options, tmp_path)) == [old.name, grown.name]
     assert other_tokenizers(TokenizerOptions(report={"documents": 10}), tmp_path) == {}
 
 
