@@ -1,6 +1,7 @@
 """What `kobert run` prints at its end: for each stage what it found or reached, and where the result is; and where a
 published checkpoint is."""
 
+import math
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -72,7 +73,7 @@ def print_results(outcomes: list[Outcome], scores: compare.Table | None = None) 
     # a long path is broken, not shortened: people copy it
     header = ("stage", "status", Column("time", justify="right"), Column("result", overflow="fold"))
     data = {outcome.job.folder: outcome.counts for outcome in outcomes if outcome.job.stage == "features"}
-    rows = [_row(title, list(group), data) for title, group in groupby(outcomes, _row_title)]
+    rows = [_row(title, list(group), data, outcomes) for title, group in groupby(outcomes, _row_title)]
     console = Console(width=None if sys.stdout.isatty() else WIDTH, highlight=False)
     console.print(_table(header, rows))
     if scores:
@@ -101,8 +102,8 @@ def _row_title(outcome: Outcome) -> str:
     return " ".join([outcome.job.stage, *outcome.job.name.split("/")[:1]]).strip()
 
 
-def _row(title: str, group: list[Outcome], data: dict[Path, dict[str, Any]]) -> list[str]:
-    """The cells of a row; `data` are the counts of features by their folders."""
+def _row(title: str, group: list[Outcome], data: dict[Path, dict[str, Any]], outcomes: list[Outcome]) -> list[str]:
+    """The cells of a row; `data` are the counts of features by their folders, `outcomes` those of all rows."""
     statuses = Counter(outcome.status for outcome in group)
     status = ", ".join(statuses if len(statuses) == 1 else (f"{count} {name}" for name, count in statuses.items()))
     seconds = sum(outcome.seconds for outcome in group)
@@ -110,7 +111,7 @@ def _row(title: str, group: list[Outcome], data: dict[Path, dict[str, Any]]) -> 
     first = group[0]
     if first.job.stage == "finetune":
         of_features = next((data[folder] for folder in first.job.inputs.values() if folder in data), {})
-        result = finetune_result(group, of_features)
+        result = ", ".join([finetune_result(group, of_features), *ngrams_lead(group, outcomes, of_features)])
     else:
         result = result_of(first.counts, first.job.options)
     if first.job.stage == "publish":
@@ -218,6 +219,31 @@ def finetune_result(group: list[Outcome], data: Mapping[str, Any] = MappingProxy
     if trials:
         parts.append(f"best of {trials} settings on dev" if seeds else f"{trials} settings tried")
     return ", ".join(parts)
+
+
+def ngrams_lead(group: list[Outcome], outcomes: list[Outcome], data: Mapping[str, Any]) -> list[str]:
+    """A sentence where a classifier over n-grams on the same features is better on dev than the encoder of a row, alone
+    or with n-grams, by more than the standard error of such a score."""
+    if "ngrams" in group[0].job.options:
+        return []
+    features = group[0].job.inputs.get("features")
+    beside = [
+        other for other in outcomes if "ngrams" in other.job.options and other.job.inputs.get("features") == features
+    ]
+    own, theirs = _dev_score(group), _dev_score(beside)
+    share = theirs / 100
+    error = 100 * math.sqrt(share * (1 - share) / max(data.get("dev_examples", 0), 1))
+    if not own or theirs - own <= error:
+        return []
+    name = beside[0].job.name.partition("/")[0]
+    return [f"on dev {name} is better ({theirs:.2f}, this {own:.2f}): publish `source: {name}`"]
+
+
+def _dev_score(group: list[Outcome]) -> float:
+    """The mean over the seeds of a fine-tuning of the first score on dev, which selects models; 0 for none."""
+    seeds = [outcome.counts for outcome in group if "grid" not in outcome.job.name.split("/")]
+    scores = [next(iter(counts["dev"].values())) for counts in seeds if counts.get("dev")]
+    return mean(scores) if scores else 0.0
 
 
 def worth(data: Mapping[str, Any], split: str) -> list[str]:
