@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from kobert_pipeline.config import plugins, recipe_file
 from kobert_pipeline.config.options import Options, Plugin
@@ -100,9 +100,9 @@ def test_every_analyzer_gives_columns_of_one_length_in_each_of_its_styles() -> N
                 assert (columns[3] is not None) == (style in REPLACING)
 
 
-def undocumented(kind: type[BaseModel]) -> list[str]:
-    fields = {key: option for key, option in kind.model_fields.items() if key != "name"}
-    return [key for key, option in fields.items() if not (option.description or "").strip()]
+def undocumented(kind: type[Options]) -> list[str]:
+    texts = plugins.docstrings(kind)
+    return [key for key in kind.model_fields if key != "name" and not texts.get(key)]
 
 
 def test_every_variant_is_documented() -> None:
@@ -149,7 +149,7 @@ def test_options_without_a_name_are_those_of_the_default_variant() -> None:
     Recipe.model_validate(recipe_file.load("mini-nsmc", ["analysis.analyzer.style=none"]))
 
 
-def all_options(kind: type[BaseModel], seen: set[type[BaseModel]] | None = None) -> set[type[BaseModel]]:
+def all_options(kind: type[Options], seen: set[type[Options]] | None = None) -> set[type[Options]]:
     """`kind` and every options class below it."""
     seen = set() if seen is None else seen
     if kind not in seen:
@@ -160,8 +160,8 @@ def all_options(kind: type[BaseModel], seen: set[type[BaseModel]] | None = None)
     return seen
 
 
-def classes_in(annotation: Any) -> Iterator[type[BaseModel]]:
-    if inspect.isclass(annotation) and issubclass(annotation, BaseModel):
+def classes_in(annotation: Any) -> Iterator[type[Options]]:
+    if inspect.isclass(annotation) and issubclass(annotation, Options):
         yield annotation
     for inner in getattr(annotation, "__args__", ()):
         yield from classes_in(inner)

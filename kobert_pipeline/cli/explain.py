@@ -78,7 +78,7 @@ def _stage(path: str) -> dict[str, Any]:
     here, options = stage, _options(Recipe.model_fields[stage].annotation)
     if options is None and not keys:  # the options of the stage checkpoint have no section of their own
         rows = [row for option, row in recipe_options().items() if option.startswith(stage)]
-        return _answer(f"stage {stage}", Recipe.model_fields[stage].description or "", rows)
+        return _answer(f"stage {stage}", plugins.docstrings(Recipe).get(stage, ""), rows)
     for key in keys:
         if options is None or key not in options.model_fields:
             raise UserError(f"{here} has no option {key!r}{did_you_mean(key, options.model_fields if options else [])}")

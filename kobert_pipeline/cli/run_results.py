@@ -231,19 +231,21 @@ def ngrams_lead(group: list[Outcome], outcomes: list[Outcome], data: Mapping[str
         other for other in outcomes if "ngrams" in other.job.options and other.job.inputs.get("features") == features
     ]
     own, theirs = _dev_score(group), _dev_score(beside)
+    if own is None or theirs is None:
+        return []
     share = theirs / 100
     error = 100 * math.sqrt(share * (1 - share) / max(data.get("dev_examples", 0), 1))
-    if not own or theirs - own <= error:
+    if theirs - own <= error:
         return []
     name = beside[0].job.name.partition("/")[0]
     return [f"on dev {name} is better ({theirs:.2f}, this {own:.2f}): publish `source: {name}`"]
 
 
-def _dev_score(group: list[Outcome]) -> float:
-    """The mean over the seeds of a fine-tuning of the first score on dev, which selects models; 0 for none."""
+def _dev_score(group: list[Outcome]) -> float | None:
+    """The mean over the seeds of a fine-tuning of the first score on dev, which selects models."""
     seeds = [outcome.counts for outcome in group if "grid" not in outcome.job.name.split("/")]
     scores = [next(iter(counts["dev"].values())) for counts in seeds if counts.get("dev")]
-    return mean(scores) if scores else 0.0
+    return mean(scores) if scores else None
 
 
 def worth(data: Mapping[str, Any], split: str) -> list[str]:

@@ -49,7 +49,9 @@ class Options(BaseModel):
     """Frozen options. An unknown key is an error that suggests the nearest name, the group that has it, or the new name
     of an option that was renamed or replaced."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
+    # without pydantic's attribute docstrings, which it reads from the source of every class at import: a tenth of the
+    # time to a first answer; `plugins.docstrings` reads them where they are shown
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     @model_validator(mode="before")
     @classmethod

@@ -1,7 +1,13 @@
 """All families of plug-ins, for `kobert list` and `kobert explain`."""
 
+import ast
 import importlib
 import re
+from contextlib import suppress
+from functools import cache
+from inspect import cleandoc, getsource
+from itertools import pairwise
+from textwrap import dedent
 from typing import Any, get_args
 
 from kobert_pipeline.config.options import Options, Plugin
@@ -55,7 +61,7 @@ def names() -> list[str]:
 
 def describe(options: type[Options], prefix: str = "") -> list[tuple[str, str, str, str]]:
     """(name, type, default, help) of every option; the options of a group follow their group."""
-    rows = []
+    rows, texts = [], docstrings(options)
     for name, option in options.model_fields.items():
         inner = option_classes(option.annotation)
         # a plug-in's own options depend on the variant, so only the names of the variants are shown
@@ -63,10 +69,24 @@ def describe(options: type[Options], prefix: str = "") -> list[tuple[str, str, s
         group = next((kind for kind in inner if issubclass(kind, Options)), None) if plugin is None else None
         default = "required" if option.is_required() else _default_text(option.get_default(call_default_factory=True))
         kind = _kind_text(option.annotation, plugin, group)
-        rows.append((f"{prefix}{name}", kind, default, option.description or ""))
+        rows.append((f"{prefix}{name}", kind, default, texts.get(name, "")))
         if group:
             rows += describe(group, f"{prefix}{name}.")
     return rows
+
+
+@cache
+def docstrings(options: type[Options]) -> dict[str, str]:
+    """The texts after the options of a class and of those that it inherits from, by their names."""
+    texts = {}
+    for kind in reversed(options.__mro__):
+        with suppress(OSError, TypeError):  # classes of C, and variants, which have no source of their own
+            (definition,) = ast.parse(dedent(getsource(kind))).body
+            for option, text in pairwise(getattr(definition, "body", ())):
+                match option, text:
+                    case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(docstring))):
+                        texts[name] = cleandoc(docstring)
+    return texts
 
 
 def _kind_text(annotation: Any, plugin: type[Plugin] | None, group: type[Options] | None) -> str:

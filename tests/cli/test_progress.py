@@ -330,6 +330,7 @@ def test_a_row_says_where_ngrams_alone_are_better(encoder: float, ngrams: float,
     elsewhere = outcome("mood-ngrams/1", 100.0, "mood", ngrams={})
     outcomes = [trial, own, other, elsewhere]
     assert ngrams_lead([trial, own], outcomes, {"dev_examples": examples}) == said
+    assert ngrams_lead([own], [own], {"dev_examples": examples}) == [], "without such a classifier"
     assert ngrams_lead([other], outcomes, {"dev_examples": examples}) == []
     assert ngrams_lead([trial], [trial, other], {"dev_examples": examples}) == [], "before a seed is trained"
 
