@@ -92,7 +92,8 @@ def _user_word(row: Row, tags: tuple[str, ...]) -> UserWord | None:
     form, *columns = normalize("NFC", row.cells["line"]).split() or ["#"]
     if form.startswith("#"):
         return None
-    if form.rpartition(",")[2] in tags:  # a table that was saved with commas: 구상금,NNG
+    _, comma, after = form.partition(",")
+    if comma and after.split(",")[0].upper() in ("", *tags):  # a table that was saved with commas: 구상금,NNG,3
         raise UserError(f"{form!r} has its tag after a comma; put a tab or a space between them")
     tag, score, *more = [*columns, *(USER_TAG, str(USER_SCORE))[len(columns) :]]
     expected = "a line is a form without white space, a tag and a score"

@@ -10,6 +10,7 @@ from kobert_pipeline.cli.exit_codes import interrupt_on_sigterm
 from kobert_pipeline.cli.formatting import print_json, print_upload
 from kobert_pipeline.cli.run_results import outcome_row, print_results
 from kobert_pipeline.distributed import is_main_process
+from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import locked
 from kobert_pipeline.progress import shown_on
 from kobert_pipeline.runs.compare import Table, records, score_table
@@ -42,6 +43,7 @@ def run_recipe(
 
     redoes = "pretrain" in (redo or [])
     loaded, planned = plan(recipe, settings, run_dir, num_workers, no_fit if redoes else recorded_fit, before_test)
+    _refuse_missing(only, [job.stage for job in planned], recipe)
     if not is_main_process():
         # without the lock of the folder, which rank 0 holds for all
         follow(planned, only)
@@ -56,6 +58,12 @@ def run_recipe(
             outcomes = run_jobs(planned, only, until, redo, redo_changed)
         uploaded = after() if after else None
     _print_outcome(outcomes, _scores(outcomes, planned[0].folder.parent, loaded.table), uploaded, as_json)
+
+
+def _refuse_missing(only: str | None, stages: list[str], recipe: str) -> None:
+    """Raise UserError for a stage that a recipe does not have."""
+    if only and only not in stages:
+        raise UserError(f"{recipe} has no stage {only}; its stages are {', '.join(dict.fromkeys(stages))}")
 
 
 def _scores(outcomes: list[Outcome], run_dir: Path, columns: dict[str, str]) -> Table | None:

@@ -128,8 +128,8 @@ def result_of(counts: dict[str, Any], options: Mapping[str, Any] = MappingProxyT
     if asked and "synthetic_made" in counts:  # runs of earlier versions did not count them
         parts.append(f"{counts['synthetic_made']:,} of {asked:,} questions made from the corpus")
         parts.append(f"{counts['dev_examples']:,} dev examples")
-        if counts["synthetic_made"] < min(FEW, asked):
-            parts.append("so few teach nothing: add texts, or write questions")
+        if counts["synthetic_made"] < asked and counts["train_examples"] < FEW:
+            parts.append("too few to learn from, so add texts, or write questions")
     if "train_labels" in counts:
         parts.append(label_counts(counts["train_labels"]))
     if contradicting := sum(counts.get(f"{split}_texts_contradicting", 0) for split in ("train", "dev", "test")):
@@ -223,22 +223,21 @@ def finetune_result(group: list[Outcome], data: Mapping[str, Any] = MappingProxy
 
 def ngrams_lead(group: list[Outcome], outcomes: list[Outcome], data: Mapping[str, Any]) -> list[str]:
     """A sentence where a classifier over n-grams on the same features is better on dev than the encoder of a row, alone
-    or with n-grams, by more than the standard error of such a score."""
-    if "ngrams" in group[0].job.options:
+    or with n-grams, by more than the standard error of the difference."""
+    features, examples = group[0].job.inputs.get("features"), data.get("dev_examples", 0)
+    if "ngrams" in group[0].job.options or (own := _dev_score(group)) is None:
         return []
-    features = group[0].job.inputs.get("features")
-    beside = [
-        other for other in outcomes if "ngrams" in other.job.options and other.job.inputs.get("features") == features
-    ]
-    own, theirs = _dev_score(group), _dev_score(beside)
-    if own is None or theirs is None:
+    beside: dict[str, list[Outcome]] = {}
+    for other in outcomes:
+        if "ngrams" in other.job.options and other.job.inputs.get("features") == features:
+            beside.setdefault(other.job.name.partition("/")[0], []).append(other)
+    scores = {name: score for name, seeds in beside.items() if (score := _dev_score(seeds)) is not None}
+    best = max(scores, key=lambda name: scores[name], default="")
+    if not best or scores[best] - own <= math.hypot(
+        _standard_error(own, examples), _standard_error(scores[best], examples)
+    ):
         return []
-    share = theirs / 100
-    error = 100 * math.sqrt(share * (1 - share) / max(data.get("dev_examples", 0), 1))
-    if theirs - own <= error:
-        return []
-    name = beside[0].job.name.partition("/")[0]
-    return [f"on dev {name} is better ({theirs:.2f}, this {own:.2f}): publish `source: {name}`"]
+    return [f"on dev {best} is better ({scores[best]:.2f}, this {own:.2f}): publish `source: {best}`"]
 
 
 def _dev_score(group: list[Outcome]) -> float | None:
@@ -246,6 +245,13 @@ def _dev_score(group: list[Outcome]) -> float | None:
     seeds = [outcome.counts for outcome in group if "grid" not in outcome.job.name.split("/")]
     scores = [next(iter(counts["dev"].values())) for counts in seeds if counts.get("dev")]
     return mean(scores) if scores else None
+
+
+def _standard_error(percent: float, examples: int) -> float:
+    """The standard error of a share of some examples, with two right and two wrong ones added (Agresti and Coull 1998),
+    so that it is not 0 where all are right."""
+    share = (percent / 100 * examples + 2) / (examples + 4)
+    return 100 * math.sqrt(share * (1 - share) / (examples + 4))
 
 
 def worth(data: Mapping[str, Any], split: str) -> list[str]:

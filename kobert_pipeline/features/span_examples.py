@@ -96,7 +96,10 @@ def span_example(row: Row, values: dict[str, Any], column: str) -> Example:
         ) from None
     if not answers and impossible is False:
         raise UserError("is_impossible is false, but it has no answer; add one, or set is_impossible to true")
-    answers = [[text, only_place(text, values["context"]) if start in (None, "") else start] for text, start in answers]
+    answers = [
+        [text, only_place(text, values["context"]) if start is None or start == "" else start]
+        for text, start in answers
+    ]
     for text, start in answers:
         refuse_wrong_answer(text, start, values["context"])
     return {

@@ -120,6 +120,8 @@ class Recipe(Options):
                 f"checkpoint is {self.checkpoint!r}, which takes the place of pretraining, but there is also "
                 f"{', '.join(stated_sections)}; leave that out, or name the corpus that it is pretrained on further"
             )
+        if self.corpus and not self.pretrains:
+            self._check_unused_corpus()
         other = [name for name in OWN_TOKENIZER if name in stated_sections]
         other += [f"pretrain.{name}" for name in ("base", "word_vectors") if getattr(self.pretrain, name)]
         # compared as dumps, which leave out what does not change the model
@@ -133,10 +135,26 @@ class Recipe(Options):
             )
         return self
 
+    def _check_unused_corpus(self) -> None:
+        """Raise ValueError where nothing reads the corpus of a checkpoint that is not pretrained further, or where
+        there are options for that."""
+        if not self.needs_shards and not any(prepared.needs_corpus for prepared in self.features.values()):
+            raise ValueError(
+                "pretrain.total_tokens is 0, and no features make examples from the corpus (synthesize, pairs); leave "
+                "the corpus out, or give more tokens"
+            )
+        if self.pretrain.dump() != pretrain_stage.PretrainOptions(total_tokens=0).dump():
+            raise ValueError("pretrain.total_tokens is 0, so its other options are not used; leave them out")
+
     @property
     def pretrains(self) -> bool:
         """Whether a model is pretrained, or pretrained further, on the corpus."""
         return self.corpus is not None and self.pretrain.total_tokens > 0
+
+    @property
+    def needs_shards(self) -> bool:
+        """Whether the token ids of the corpus are read: in pretraining, or for soft labels of its texts."""
+        return self.pretrains or (self.corpus is not None and any(tuned.distill for tuned in self.finetune.values()))
 
     @property
     def continues(self) -> bool:
@@ -372,9 +390,10 @@ class Recipe(Options):
         """The recipe as JSON values, without the path of the data on this machine, nor, where a checkpoint is
         pretrained further, defaults of options that it replaces."""
         values = {key: value for key, value in self.dump().items() if key != "data_dir"}
-        if self.continues:
-            values = {key: value for key, value in values.items() if key not in OWN_TOKENIZER}
-            values["pretrain"] = self.continued_options()
+        if self.checkpoint and self.corpus:
+            unused = (*OWN_TOKENIZER, *(() if self.needs_shards else ("shards",)))
+            values = {key: value for key, value in values.items() if key not in unused}
+            values["pretrain"] = self.continued_options() if self.continues else {"total_tokens": 0}
         return values
 
     def continued_options(self) -> dict[str, Any]:

@@ -73,9 +73,6 @@ FROM_CHECKPOINT = Origin(
     ("checkpoint", f"checkpoint/{checkpoint_stage.TOKENIZER}"), ("checkpoint", f"checkpoint/{checkpoint_stage.MODEL}"),
     ("checkpoint",), ("checkpoint",),
 )  # fmt: skip
-WITH_MADE_EXAMPLES = replace(
-    FROM_CHECKPOINT, upstream=("checkpoint", "corpus"), card_stages=("checkpoint", "corpus")
-)  # fmt: skip
 
 
 def origin(recipe: Recipe) -> Origin:
@@ -84,7 +81,13 @@ def origin(recipe: Recipe) -> Origin:
         return FROM_TEXT
     if recipe.continues:
         return CONTINUED
-    return FROM_CHECKPOINT if recipe.corpus is None else WITH_MADE_EXAMPLES
+    if recipe.corpus is None:
+        return FROM_CHECKPOINT
+    # the corpus is for the examples that are made from it, or for soft labels of its texts
+    stages = ("checkpoint", "corpus")
+    return replace(
+        FROM_CHECKPOINT, upstream=(*stages, *(["shards"] if recipe.needs_shards else [])), card_stages=stages
+    )
 
 
 def checkpoint_to_continue(recipe: Recipe, run: Run) -> Path | None:

@@ -56,7 +56,7 @@ def jobs(recipe: Recipe, run: Run) -> Iterator[Job]:
         if recipe.checkpoint is None:
             yield analysis_job(recipe, run)
             yield tokenizer_job(recipe, run)
-        if recipe.pretrains or any(tuned.distill for tuned in recipe.finetune.values()):
+        if recipe.needs_shards:
             yield shards_job(recipe, run)
     yield from features_jobs(recipe, run)
     if recipe.pretrains:
@@ -395,6 +395,6 @@ def plan(
     data_dir = data_folder(recipe, loaded.data_dir)
     name = recipe_file.find(recipe).stem
     run = Run(name, data_dir, run_dir or Path("runs") / name, num_workers, loaded.report_to, before_test=before_test)
-    fit = find_fit(loaded, run) if loaded.corpus else None
+    fit = find_fit(loaded, run) if loaded.pretrains else None
     loaded = with_fit(loaded, fit)
     return loaded, list(jobs(loaded, replace(run, fit=fit)))

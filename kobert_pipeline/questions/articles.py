@@ -10,7 +10,7 @@ from kobert_pipeline.questions.sentence_parts import after_mark, in_brackets, is
 
 LEAD_CHARACTERS = 150
 """Characters at the beginning of a document in which its topic is looked for."""
-NO_ARTICLE = re.compile(r"【|^\s*제\d+조", re.M)
+NO_ARTICLE = re.compile(r"^\s*【|【\s*(주\s*문|이\s*유|판결요지|참조조문)|^\s*제\s*\d+\s*조(의\s*\d+)?\s*[(（]", re.M)
 """Headings of judgments and statutes. What a judgment is about stands before them, in sentences like an article's."""
 LONGEST_SUBJECT = 25
 """Morphemes of what an article is about."""

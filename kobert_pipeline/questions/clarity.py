@@ -101,6 +101,8 @@ BODIES = (*_BODIES.split(), *(noun for noun in PERSONS if len(noun) > 1))
 """Ends of common nouns for people and bodies, which 무엇 does not ask for."""
 RATES = ("평균", "당", "간격")
 """What makes a number before it a unit: 1주 평균."""
+ABOUT = ("간", "정도", "가량", "쯤", "동안", "이상", "이하", "미만", "이내")
+"""Nouns that follow a number without a space and leave it one: 3개월간."""
 ALTERNATIVES = ("또는", "및", "내지", "혹은", "이나", "~")
 """What joins a number to another one, so that 몇 could ask for either."""
 
@@ -116,8 +118,10 @@ def why_not_asked_about(sentence: Sequence[TaggedMorpheme]) -> str:
         return "no statement"
     if len(sentence) > LONGEST_SENTENCE:
         return "long"
-    if any(first.form == "선고" and second.tag == "SN" for first, second in pairwise(words)):
-        return "citation"  # 선고 2003다2802 판결
+    # 선고 2003다2802 판결, but not 선고 3년
+    tags = [word.tag for word in words]
+    if any(word.form == "선고" and tags[index + 1 : index + 4 : 2] == ["SN", "SN"] for index, word in enumerate(words)):
+        return "citation"
     if any(second.form == ":" and first.tag != "SN" for first, second in pairwise(words)):
         return "label"
     predicate = {morpheme.form for morpheme in words[-6:-1] if not morpheme.tag.startswith("J")}
@@ -130,22 +134,18 @@ def why_not_asked_for(answer: AnswerCandidate, sentence: Sequence[TaggedMorpheme
     words = [morpheme for morpheme in sentence if answer.start <= morpheme.start < answer.end]
     before = sentence[answer.first - 1] if answer.first else TaggedMorpheme("", "", 0, 0)
     following, last = following_morpheme(sentence, answer), words[-1].form
-    after = [morpheme.form for morpheme in sentence[answer.after : answer.after + 2]]
+    after = sentence[answer.after : answer.after + 2]
     if reason := why_pointing(words):
         return reason
-    if "도" in after and following.tag.startswith("J"):
+    if following.tag.startswith("J") and any((word.form, word.tag) == ("도", "JX") for word in after):
         return "even"  # 누구도, 무엇으로도 are heard as nobody, nothing
     if PARTY.fullmatch(before.form):
         return "party"
-    if before.end == sentence[answer.first].start and before.tag not in ("SSO", "SSC", "SF"):
+    if answer.first and before.end == sentence[answer.first].start and before.tag not in ("SSO", "SSC", "SF"):
         return "part of a word"  # 비공산주의, 한·미
     if answer.type in ("noun", "name") and (words[0].form in NOT_FIRST or last in NOT_LAST):
         return "no name"
-    if (
-        following.form == "의"
-        and sentence[answer.after + 1 : answer.after + 2]
-        and (sentence[answer.after + 1].tag == "SN")
-    ):
+    if last == "분" and following.form == "의" and after[-1].tag == "SN":
         return "part of a number"  # 재적위원 3분 | 의 1
     if answer.type == "noun":
         is_body = last.endswith(BODIES) or following.form.startswith(("에게", "께", "한테", "에서"))
@@ -160,8 +160,9 @@ def _why_no_number(
 ) -> str:
     """Why no question asks for the number, year or date that consists of `words`."""
     last = words[-1].form
-    touches = following.start == answer.end and (following.tag in ("NNG", "NNP") or following.form == "적")
-    if touches or following.form in RATES:
+    touches = following.start == answer.end and following.form not in ABOUT
+    is_joined = touches and (following.tag in ("NNG", "NNP") or following.form == "적")
+    if is_joined or (answer.type == "number" and following.form in RATES):
         return "part of a name"  # 4대강, 1차적, 1주 평균
     is_counted = words[-1].tag != "NNG" or words[-1].start == words[-2].end  # unlike 7천만 겨레
     is_named = following.tag.startswith(("NN", "MM")) and last in ("년", "월", "일")  # 10월 유신, 10년 전

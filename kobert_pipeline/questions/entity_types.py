@@ -16,6 +16,8 @@ ARTICLE = 3
 """What an article about a name counts, compared with a mention."""
 MENTIONS = 2
 """How often a name must be mentioned as something where it has no article: once may be a slip of the analyzer."""
+PEOPLE_PER_PLACE = 4
+"""Up to how many times as often nouns for people may stand before a name that 에서 follows, for it to be a place."""
 
 
 class EntityTypes:
@@ -58,9 +60,10 @@ class EntityTypes:
 
 
 def _of_place(counts: Counter[str]) -> Counter[str]:
-    """The counts without nouns for people where 에서 says that the name is of a place: 대한민국 대통령."""
-    people = [noun for noun in counts if entity_type(noun) == "person"]
-    return counts - Counter(dict.fromkeys(people, counts.total())) if counts[A_PLACE] >= MENTIONS else counts
+    """The counts without nouns for people where 에서 follows a name often enough: 대한민국 대통령."""
+    people = {noun: count for noun, count in counts.items() if entity_type(noun) == "person"}
+    is_place = counts[A_PLACE] >= max(MENTIONS, sum(people.values()) / PEOPLE_PER_PLACE)
+    return counts - Counter(people) if is_place else counts
 
 
 def _is_copula(sentence: Sequence[TaggedMorpheme], index: int) -> bool:

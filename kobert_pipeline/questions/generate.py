@@ -6,7 +6,6 @@ copy (Lewis et al., ACL 2019, recommend the same against overlap).
 """
 
 import random
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -68,9 +67,9 @@ UNKNOWN_WEIGHT = 0.3
 guess."""
 MOST_READ = 30_000
 """Paragraphs that are read to learn what names are, which takes about two minutes; of more, a random choice."""
-BY_CONSONANT = {"는": "은", "가": "이", "를": "을", "와": "과", "로": "으로"}
-AFTER_CONSONANT = re.compile("(?<=[013678LMNR])[는가를와](?![가-힣])|(?<=[036MN])로(?![가-힣])")
-"""A particle that Kiwi joins to a digit or a capital letter as if the name of that ended in a vowel: 3는, UN로."""
+_AFTER_CONSONANT = {"은": "은", "이": "이", "을": "을", "과": "과", "으로": "으로"}
+AFTER_CONSONANT = _AFTER_CONSONANT | {"는": "은", "가": "이", "를": "을", "와": "과", "로": "으로"}
+"""Particles, as they are after a consonant."""
 SEED = 1
 """Random seed of all choices."""
 
@@ -302,5 +301,27 @@ def join(morphemes: list[Morph]) -> str:
     """The morphemes as text, joined by Kiwi."""
     from kobert_pipeline.morphemes.analyzers.kiwi import instance
 
-    text = str(instance().join([morph[:2] if morph.space is None else tuple(morph) for morph in morphemes]))
-    return AFTER_CONSONANT.sub(lambda match: BY_CONSONANT[match[0]], text)
+    fitted = with_fitting_particles(morphemes)
+    return str(instance().join([morph[:2] if morph.space is None else tuple(morph) for morph in fitted]))
+
+
+def with_fitting_particles(morphemes: Sequence[Morph]) -> list[Morph]:
+    """The morphemes, with particles made a part of a number or an abbreviation before them whose name ends in a
+    consonant, since Kiwi joins them to these as after a vowel: 3는, UN로."""
+    fitted: list[Morph] = []
+    for morph in morphemes:
+        # MP3 is read otherwise
+        is_read = len(fitted) > 0 and not (len(fitted) > 1 and fitted[-2].tag == "SL" and fitted[-1].tag == "SN")
+        if is_read and morph.tag.startswith("J") and morph.form in AFTER_CONSONANT and takes(fitted[-1], morph.form):
+            before = fitted.pop()
+            morph = Morph(before.form + AFTER_CONSONANT[morph.form], "NNG", before.space)
+        fitted.append(morph)
+    return fitted
+
+
+def takes(before: Morph, particle: str) -> bool:
+    """Whether the name of a number, or of an abbreviation of two or three letters, ends in a consonant before a
+    particle; 으로 is 로 after an l, too."""
+    is_short = before.tag == "SL" and len(before.form) in (2, 3) and before.form.isupper()
+    consonants = "036MN" if particle in ("으로", "로") else "013678LMNR"
+    return (is_short or before.tag == "SN") and before.form[-1] in consonants

@@ -178,8 +178,11 @@ def run(options: TokenizerOptions, analysis: Path, data_dir: Path, out: Path) ->
 
 def other_tokenizers(options: TokenizerOptions, data_dir: Path) -> dict[str, Any]:
     """The tokenizers that the report shows beside, by name."""
-    others = filter(None, (options.base, options.report.compare_with))
-    return {Path(other).name: load_tokenizer(folder_with_analyzer(data_dir / other)) for other in others}
+    folders = [data_dir / other for other in (options.base, options.report.compare_with) if other]
+    are_distinct = len({folder.name for folder in folders}) == len(folders)
+    # runs/a/publish/mlm and runs/b/publish/mlm
+    names = [folder.name if are_distinct else "/".join(folder.parts[-3:]) for folder in folders]
+    return {name: load_tokenizer(folder_with_analyzer(folder)) for name, folder in zip(names, folders, strict=True)}
 
 
 def train(options: TokenizerOptions, lines: Callable[[str], Iterator[str]]) -> tuple[list[str], Tokenizer]:

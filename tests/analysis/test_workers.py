@@ -215,6 +215,8 @@ def test_workers_that_cannot_start_are_no_documents_fault():
         ("모델\n모델\tNNQ\n", r"words.tsv, line 2: .*'NNQ' is no tag.*did you mean"),
         ("대한 민국\n", r"a form without white space.*'민국' is no tag"),
         ("모델,NNP\n구상금\n", r"line 1: '모델,NNP' has its tag after a comma; put a tab"),
+        ("구상금,nng,3\n", r"line 1: '구상금,nng,3' has its tag after a comma"),
+        ("구상금, NNG\n", r"line 1: '구상금,' has its tag after a comma"),
         ("모델 NNP 3 새\n", "has 4 columns"),
         ("모델\tNNP\tviel\n", "the third column is a score.*'viel'"),
         ("모델\tNNP\tnan\n모델 NNG inf", r"line 1: .*'nan' .also refused: line 2"),
@@ -226,6 +228,12 @@ def test_a_user_dictionary_that_does_not_serve_is_refused_by_line(tmp_path, cont
     options = AnalysisOptions(analyzer={"name": "kiwi", "user_dictionary": "words.tsv"})
     with pytest.raises(UserError, match=said):
         options.analyzer.files(tmp_path)
+
+
+def test_a_word_may_be_called_like_a_tag_and_have_a_comma(tmp_path):
+    (tmp_path / "words.tsv").write_text("IC\nMM\tNNP\n1,000원권\n", encoding="utf-8")
+    analyzer = AnalysisOptions(analyzer={"name": "kiwi", "user_dictionary": "words.tsv"}).analyzer
+    assert [word[:2] for word in analyzer.user_words(tmp_path)] == [("IC", "NNG"), ("MM", "NNP"), ("1,000원권", "NNG")]
 
 
 def test_a_word_of_a_user_dictionary_is_one_morpheme_whatever_follows_it(tmp_path):

@@ -314,7 +314,8 @@ def test_results_name_reasons_and_spread() -> None:
     ("encoder", "ngrams", "examples", "said"),
     [
         (80.0, 95.0, 40, ["on dev kind-ngrams is better (95.00, this 80.00): publish `source: kind-ngrams`"]),
-        (93.0, 95.0, 40, []),  # one standard error is 3.4 points
+        (90.0, 95.0, 40, []),  # one standard error of the difference is 6.6 points
+        (97.5, 100.0, 40, []),
         (95.0, 80.0, 40, []),
         (93.0, 95.0, 4000, ["on dev kind-ngrams is better (95.00, this 93.00): publish `source: kind-ngrams`"]),
     ],
@@ -328,7 +329,8 @@ def test_a_row_says_where_ngrams_alone_are_better(encoder: float, ngrams: float,
     trial = outcome("kind/grid/learning_rate=1", 1.0)
     own, other = outcome("kind/1", encoder), outcome("kind-ngrams/1", ngrams, ngrams={})
     elsewhere = outcome("mood-ngrams/1", 100.0, "mood", ngrams={})
-    outcomes = [trial, own, other, elsewhere]
+    worse = outcome("kind-words/1", 10.0, ngrams={})
+    outcomes = [trial, own, worse, other, elsewhere]
     assert ngrams_lead([trial, own], outcomes, {"dev_examples": examples}) == said
     assert ngrams_lead([own], [own], {"dev_examples": examples}) == [], "without such a classifier"
     assert ngrams_lead([other], outcomes, {"dev_examples": examples}) == []

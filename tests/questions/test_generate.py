@@ -128,6 +128,10 @@ def test_the_corpus_says_what_its_names_are() -> None:
     for sentence in tagged_sentences(MENTIONS):
         entity_types.add_mentions(MENTIONS, sentence)
     assert entity_types.nouns() == NOUNS
+    person = "소설가 정해윤은 컸다. " * 9 + "정해윤에서 왔다. 정해윤에서 갔다."
+    for sentence in tagged_sentences(person):
+        entity_types.add_mentions(person, sentence)
+    assert entity_types.nouns()["정해윤"] == "소설가", "에서 by a slip makes no place of a person"
 
 
 @pytest.mark.parametrize(
@@ -151,6 +155,7 @@ def test_questions_about_names_use_what_the_names_are(nouns: dict[str, str], exp
         (("3", "SN"), "3은 3이 3을 3과 3으로"), (("2", "SN"), "2는 2가 2를 2와 2로"),
         (("8", "SN"), "8은 8이 8을 8과 8로"),
         (("UN", "SL"), "UN은 UN이 UN을 UN과 UN으로"), (("GDP", "SL"), "GDP는 GDP가 GDP를 GDP와 GDP로"),
+        (("NASA", "SL"), "NASA는 NASA가 NASA를 NASA와 NASA로"),
         (("등대", "NNG"), "등대는 등대가 등대를 등대와 등대로"), (("섬", "NNG"), "섬은 섬이 섬을 섬과 섬으로"),
     ],
 )  # fmt: skip
@@ -158,6 +163,9 @@ def test_particles_fit_what_they_follow(word: tuple[str, str], expected: str) ->
     particles = ("은", "JX"), ("이", "JKS"), ("을", "JKO"), ("과", "JKB"), ("으로", "JKB")
     joined = [join([Morph(*word), Morph(*particle), Morph("보", "VV"), Morph("는", "ETM")]) for particle in particles]
     assert " ".join(text.split()[0] for text in joined) == expected
+    street = [Morph("종로", "NNP"), Morph("3", "SN"), Morph("가", "NNG"), Morph("는", "JX"), Morph("길", "VA")]
+    assert join([*street, Morph("다", "EF")]).replace(" ", "") == "종로3가는길다"
+    assert join([Morph("MP", "SL"), Morph("3", "SN", False), Morph("는", "JX")]) == "MP3는"
 
 
 def test_nobody_is_inside_a_person() -> None:
@@ -416,6 +424,16 @@ def test_a_checkpoint_learns_from_made_questions_without_more_pretraining(
     assert re.search(r"documents/.*\| make examples \|", card)
     history = json.loads((run_dir / "publish" / "own" / "training_manifest.json").read_text(encoding="utf-8"))
     assert set(history["stages"]) == {"checkpoint", "corpus", "features/own", "finetune/own/1"}
+    assert history["recipe"]["pretrain"] == {"total_tokens": 0}
+    assert {"corpus", "shards", "tokenizer"} & history["recipe"].keys() == {"corpus"}
+    assert Recipe.model_validate(history["recipe"] | {"checkpoint": recipe["checkpoint"]}).continues is False
+    said = kobert("pretrain", path).complaint
+    assert f"{path} has no stage pretrain; its stages are checkpoint, corpus, features, finetune, publish" in said
+    for setting, reason in (
+        ("features.own.synthesize=null", "no features make examples from the corpus"),
+        ("pretrain.max_length=64", "so its other options are not used"),
+    ):
+        assert reason in kobert("check", path, "--set", "features.own.train=qa_train.json", "--set", setting).complaint
     refused = kobert("check", tiny.recipe, "--set", "pretrain.total_tokens=0").complaint
     assert "pretrain.total_tokens is 0, which is for a recipe with a checkpoint" in refused
 

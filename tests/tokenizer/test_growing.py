@@ -255,6 +255,10 @@ def test_the_report_sets_the_base_and_another_that_is_named_beside(grown, old, f
     options = TokenizerOptions(base=str(old), report=report)
     assert list(other_tokenizers(options, tmp_path)) == [old.name, grown.name]
     assert other_tokenizers(TokenizerOptions(report={"documents": 10}), tmp_path) == {}
+    for name in ("a", "b"):
+        shutil.copytree(old, tmp_path / name / "publish" / "mlm")
+    options = TokenizerOptions(base="a/publish/mlm", report={"documents": 10, "compare_with": "b/publish/mlm"})
+    assert list(other_tokenizers(options, tmp_path)) == ["a/publish/mlm", "b/publish/mlm"]
 
 
 def test_of_a_tokenizer_to_compare_with_its_own_files_are_read(tmp_path):
