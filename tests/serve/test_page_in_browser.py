@@ -105,6 +105,7 @@ def submit(panel: Any, **texts: str) -> str:
 
 def test_tabs_show_the_answers_of_the_server(address: str, visit: Any) -> None:
     page = visit(address)
+    page.wait_for_selector("[role=tab][aria-selected=true]")  # the page asks the server for its models first
     ids = page.locator("[role=tab]").evaluate_all("tabs => tabs.map(tab => tab.id)")
     assert ids == [f"tab-{name}" for name in TABS]
 
