@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.features.metrics import mean, spread
+from kobert_pipeline.features.metrics import mean, share_error, spread
 from kobert_pipeline.progress import by_source_text, dropped_documents, new_head_text
 from kobert_pipeline.runs import compare, manifest
 from kobert_pipeline.runs.displays import WIDTH, clock_time
@@ -72,8 +72,7 @@ def print_results(outcomes: list[Outcome], scores: compare.Table | None = None) 
 
     # a long path is broken, not shortened: people copy it
     header = ("stage", "status", Column("time", justify="right"), Column("result", overflow="fold"))
-    data = {outcome.job.folder: outcome.counts for outcome in outcomes if outcome.job.stage == "features"}
-    rows = [_row(title, list(group), data, outcomes) for title, group in groupby(outcomes, _row_title)]
+    rows = [_row(title, list(group), outcomes) for title, group in groupby(outcomes, _row_title)]
     console = Console(width=None if sys.stdout.isatty() else WIDTH, highlight=False)
     console.print(_table(header, rows))
     if scores:
@@ -102,15 +101,16 @@ def _row_title(outcome: Outcome) -> str:
     return " ".join([outcome.job.stage, *outcome.job.name.split("/")[:1]]).strip()
 
 
-def _row(title: str, group: list[Outcome], data: dict[Path, dict[str, Any]], outcomes: list[Outcome]) -> list[str]:
-    """The cells of a row; `data` are the counts of features by their folders, `outcomes` those of all rows."""
+def _row(title: str, group: list[Outcome], outcomes: list[Outcome]) -> list[str]:
+    """The cells of the row of a `group` of the `outcomes`."""
     statuses = Counter(outcome.status for outcome in group)
     status = ", ".join(statuses if len(statuses) == 1 else (f"{count} {name}" for name, count in statuses.items()))
     seconds = sum(outcome.seconds for outcome in group)
     time = f"{seconds:.1f} s" if seconds < 60 else clock_time(seconds)
     first = group[0]
     if first.job.stage == "finetune":
-        of_features = next((data[folder] for folder in first.job.inputs.values() if folder in data), {})
+        features = first.job.inputs.get("features")
+        of_features = next((outcome.counts for outcome in outcomes if outcome.job.folder == features), {})
         result = ", ".join([finetune_result(group, of_features), *ngrams_lead(group, outcomes, of_features)])
     else:
         result = result_of(first.counts, first.job.options)
@@ -225,19 +225,20 @@ def ngrams_lead(group: list[Outcome], outcomes: list[Outcome], data: Mapping[str
     """A sentence where a classifier over n-grams on the same features is better on dev than the encoder of a row, alone
     or with n-grams, by more than the standard error of the difference."""
     features, examples = group[0].job.inputs.get("features"), data.get("dev_examples", 0)
-    if "ngrams" in group[0].job.options or (own := _dev_score(group)) is None:
+    if "ngrams" in group[0].job.options or (score := _dev_score(group)) is None:
         return []
-    beside: dict[str, list[Outcome]] = {}
-    for other in outcomes:
-        if "ngrams" in other.job.options and other.job.inputs.get("features") == features:
-            beside.setdefault(other.job.name.partition("/")[0], []).append(other)
-    scores = {name: score for name, seeds in beside.items() if (score := _dev_score(seeds)) is not None}
-    best = max(scores, key=lambda name: scores[name], default="")
-    if not best or scores[best] - own <= math.hypot(
-        _standard_error(own, examples), _standard_error(scores[best], examples)
-    ):
+    classifiers: dict[str, list[Outcome]] = {}
+    for outcome in outcomes:
+        if "ngrams" in outcome.job.options and outcome.job.inputs.get("features") == features:
+            classifiers.setdefault(outcome.job.name.partition("/")[0], []).append(outcome)
+    scores = {name: dev for name, seeds in classifiers.items() if (dev := _dev_score(seeds)) is not None}
+    if not scores:
         return []
-    return [f"on dev {best} is better ({scores[best]:.2f}, this {own:.2f}): publish `source: {best}`"]
+    best = max(scores, key=lambda name: scores[name])
+    error = math.hypot(_standard_error(score, examples), _standard_error(scores[best], examples))
+    if scores[best] - score <= error:
+        return []
+    return [f"on dev {best} is better ({scores[best]:.2f}, this {score:.2f}): publish `source: {best}`"]
 
 
 def _dev_score(group: list[Outcome]) -> float | None:
@@ -250,8 +251,7 @@ def _dev_score(group: list[Outcome]) -> float | None:
 def _standard_error(percent: float, examples: int) -> float:
     """The standard error of a share of some examples, with two right and two wrong ones added (Agresti and Coull 1998),
     so that it is not 0 where all are right."""
-    share = (percent / 100 * examples + 2) / (examples + 4)
-    return 100 * math.sqrt(share * (1 - share) / (examples + 4))
+    return share_error((percent / 100 * examples + 2) / (examples + 4), examples + 4)
 
 
 def worth(data: Mapping[str, Any], split: str) -> list[str]:

@@ -313,5 +313,9 @@ def standard_error(scores: dict[str, float], examples: int) -> tuple[str, float]
     name = next((name for name in SHARES if name in scores), None)
     if name is None:
         return None
-    share = scores[name] / 100
-    return name, 100 * math.sqrt(share * (1 - share) / examples)
+    return name, share_error(scores[name] / 100, examples)
+
+
+def share_error(share: float, examples: int) -> float:
+    """The standard error in percent of a share of examples."""
+    return 100 * math.sqrt(share * (1 - share) / examples)

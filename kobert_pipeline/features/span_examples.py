@@ -96,10 +96,7 @@ def span_example(row: Row, values: dict[str, Any], column: str) -> Example:
         ) from None
     if not answers and impossible is False:
         raise UserError("is_impossible is false, but it has no answer; add one, or set is_impossible to true")
-    answers = [
-        [text, only_place(text, values["context"]) if start is None or start == "" else start]
-        for text, start in answers
-    ]
+    answers = [[text, only_start(text, values["context"]) if start in (None, "") else start] for text, start in answers]
     for text, start in answers:
         refuse_wrong_answer(text, start, values["context"])
     return {
@@ -140,19 +137,19 @@ def answer_pairs(answers: Any, start: Any = None) -> list[list[Any]]:
     return [[text_of(text), _parse_start(begin)] for text, begin in zip(answers, start, strict=True) if text != ""]
 
 
-def only_place(answer: Any, context: str) -> int | None:
-    """Where the context has an answer; None for what is no text. Raises UserError unless it has it once."""
+def only_start(answer: Any, context: str) -> int | None:
+    """Where an answer starts in its context; None for what is no text. Raises UserError unless it has it once."""
     if not isinstance(answer, str):
         return None
-    place = context.find(answer)
-    if place < 0:
+    start = context.find(answer)
+    if start < 0:
         raise UserError(f"the context does not have the answer {answer!r:.60}; copy it from there, spaces included")
-    if context.find(answer, place + 1) >= 0:
+    if context.find(answer, start + 1) >= 0:
         raise UserError(
             f"the context has the answer {answer!r:.60} in several places; add a column start, with the character, "
             "counted from 0, where the right one begins"
         )
-    return place
+    return start
 
 
 def _is_pair(answer: Any) -> bool:

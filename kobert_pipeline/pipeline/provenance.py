@@ -211,7 +211,8 @@ def training_history(recipe: Recipe, data_dir: Path, manifests: dict[str, Manife
     if "corpus" in stages:
         counts = stages["corpus"]["counts"]
         stages["corpus"]["counts"] = {key: value for key, value in counts.items() if key not in PRIVATE_COUNTS}
-    # a checkpoint without a corpus takes the place of these sections, and a recipe has only their defaults
+    # a checkpoint without a corpus takes the place of these sections, and a recipe has only their defaults; left out
+    # here and not in `without_data_dir`, which is in the fingerprint of models that are published already
     unused = SECTIONS_FROM_TEXT if recipe.checkpoint and recipe.corpus is None else ()
     values = {key: value for key, value in recipe.without_data_dir().items() if key not in unused}
     history: dict[str, Any] = strip_local_paths({"recipe": values, "stages": stages}, data_dir)

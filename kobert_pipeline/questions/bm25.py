@@ -102,8 +102,8 @@ def composed(text: str) -> str:
 
 def pairs_of(text: str, start: int, end: int) -> Iterator[tuple[int, str]]:
     """The pairs of neighbouring letters and digits of a word of the text, each with the place of the first."""
-    places = [place for place in range(start, end) if text[place].isalnum()]
-    return ((first, text[first] + text[second]) for first, second in pairwise(places))
+    positions = [position for position in range(start, end) if text[position].isalnum()]
+    return ((first, text[first] + text[second]) for first, second in pairwise(positions))
 
 
 def content_morphemes(texts: Sequence[str]) -> list[list[str]]:

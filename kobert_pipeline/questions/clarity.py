@@ -36,8 +36,7 @@ POINTING = frozenset(_POINTING.split())
 """What before a noun points to another sentence, or to today."""
 _POINTERS = """
 그것 이것 그녀 그들 이들 이곳 그곳 저곳 여기 거기 저기 그토록 이토록 이때 그때 그날 이날 그동안
-그간 당시 이후 이전 양국 양측 쌍방
-전항 전조 전호 본항 본조 본건 본법 각호 호의 별지 별표
+그간 당시 이후 이전 양국 양측 쌍방 전항 전조 전호 본항 본조 본건 본법 각호 호의 별지 별표
 오늘 어제 내일 그저께 지금 현재 현행 이제 최근 앞으로 올해 금년 작년 내년 지난해 지난번 요즘 앞서
 """
 POINTERS = frozenset(_POINTERS.split())
@@ -89,8 +88,7 @@ _NOT_FIRST = """
 """
 _NOT_LAST = """
 적 별 명목 마찬가지 대부분 물론 나름 최소한 모두 자체 서로 이상 이하 이후 이외 사이 관계 경우 때문 정도 밑 속 위
-아래 안 앞 동안
-중 상 시 내 외 간 전 후 때 뿐 측 등
+아래 안 앞 동안 중 상 시 내 외 간 전 후 때 뿐 측 등
 """
 NOT_FIRST, NOT_LAST = frozenset(_NOT_FIRST.split()), frozenset(_NOT_LAST.split())
 """What no name or noun that is an answer begins and ends with."""
@@ -203,8 +201,9 @@ def why_unclear(
     is_known = entity_type(answer.hypernym) or (answer.hypernym and not asks_for_person_or_place)
     if answer.type == "name" and particle not in PLACE and not is_known:
         return "guess"  # 누구 or 어디 or 무엇
-    kind = _why_no_cleft(sentence, answer) if is_cleft else _why_no_statement(question, particle)
-    if reason := _why_cut(sentence, answer) or kind:
+    if reason := _why_cut(sentence, answer):
+        return reason
+    if reason := _why_no_cleft(sentence, answer) if is_cleft else _why_no_statement(question, particle):
         return reason
     if particle not in SUBJECT and not has_subject(question, is_cleft):
         return "no subject"

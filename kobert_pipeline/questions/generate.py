@@ -67,9 +67,9 @@ UNKNOWN_WEIGHT = 0.3
 guess."""
 MOST_READ = 30_000
 """Paragraphs that are read to learn what names are, which takes about two minutes; of more, a random choice."""
-_AFTER_CONSONANT = {"은": "은", "이": "이", "을": "을", "과": "과", "으로": "으로"}
-AFTER_CONSONANT = _AFTER_CONSONANT | {"는": "은", "가": "이", "를": "을", "와": "과", "로": "으로"}
-"""Particles, as they are after a consonant."""
+FORMS_OF_PARTICLES = (("은", "는"), ("이", "가"), ("을", "를"), ("과", "와"), ("으로", "로"))
+"""After a consonant, and after a vowel."""
+AFTER_CONSONANT = {form: forms[0] for forms in FORMS_OF_PARTICLES for form in forms}
 SEED = 1
 """Random seed of all choices."""
 
@@ -312,16 +312,21 @@ def with_fitting_particles(morphemes: Sequence[Morph]) -> list[Morph]:
     for morph in morphemes:
         # MP3 is read otherwise
         is_read = len(fitted) > 0 and not (len(fitted) > 1 and fitted[-2].tag == "SL" and fitted[-1].tag == "SN")
-        if is_read and morph.tag.startswith("J") and morph.form in AFTER_CONSONANT and takes(fitted[-1], morph.form):
+        if (
+            is_read
+            and morph.tag.startswith("J")
+            and morph.form in AFTER_CONSONANT
+            and ends_in_consonant(fitted[-1], morph.form)
+        ):
             before = fitted.pop()
             morph = Morph(before.form + AFTER_CONSONANT[morph.form], "NNG", before.space)
         fitted.append(morph)
     return fitted
 
 
-def takes(before: Morph, particle: str) -> bool:
-    """Whether the name of a number, or of an abbreviation of two or three letters, ends in a consonant before a
-    particle; 으로 is 로 after an l, too."""
-    is_short = before.tag == "SL" and len(before.form) in (2, 3) and before.form.isupper()
+def ends_in_consonant(word: Morph, particle: str) -> bool:
+    """Whether a word is a number, or an abbreviation of two or three letters, whose name ends in a consonant, for a
+    `particle` after it: 로 follows an l as it follows a vowel."""
+    is_short = word.tag == "SL" and len(word.form) in (2, 3) and word.form.isupper()
     consonants = "036MN" if particle in ("으로", "로") else "013678LMNR"
-    return (is_short or before.tag == "SN") and before.form[-1] in consonants
+    return (is_short or word.tag == "SN") and word.form[-1] in consonants
