@@ -47,6 +47,7 @@ def atomic_write(path: Path) -> Iterator[Path]:
         # to disk before the rename: after a power failure the new name could otherwise have no content
         with part.open("rb") as file:
             os.fsync(file.fileno())
+        # the folder is not synced: where a power failure undoes the rename, `path` is only unchanged
         part.replace(path)
     # BaseException, since Ctrl-C must not leave a partial file either
     except BaseException:

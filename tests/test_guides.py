@@ -350,7 +350,14 @@ def test_the_page_on_adapting_does_what_it_says(tiny, kobert, tmp_path, monkeypa
         (tmp_path / "mydata" / f"{name}.jsonl").write_text("".join(rows), encoding="utf-8")
     shutil.copytree(tiny.run_dir / "publish" / "mlm", tmp_path / "published" / "mlm")
     monkeypatch.chdir(tmp_path)
-    check, run, compare = (kobert(*words[1:]) for words in commands(guide))
+    topics = block("yaml", "checkpoint: klue/bert-base", (REPO / "docs" / "finetuning.md").read_text(encoding="utf-8"))
+    topics = re.sub("checkpoint_license.*\n", "", topics).replace("[1, 2, 3], plan: {", "[1], plan: {epochs: 1, ")
+    (tmp_path / "topics.yaml").write_text(topics, encoding="utf-8")
+    rows = [f"재판 {i}번을 보았다.,법\n공원 {i}곳을 걸었다.,길\n" for i in range(20)]
+    (tmp_path / "mydata" / "topics.csv").write_text("text,topic\n" + "".join(rows), encoding="utf-8")
+    check, run, compare, before, after, both = (kobert(*words[1:]) for words in commands(guide))
+    assert (before.code, after.code) == (0, 0), before.err + after.err
+    assert "| topics-before | published/mlm |" in both.out and "| topics-after | runs/law/publish/mlm |" in both.out
     assert "law.yaml: valid" in check.out and "learned anew" not in check.out
     shown = " ".join(run.out.split())
     assert re.search(r"perplexity per character general.jsonl [\d.]+ -> [\d.]+, judgments.jsonl [\d.]+ -> ", shown)

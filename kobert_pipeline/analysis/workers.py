@@ -71,6 +71,7 @@ class Workers:
         return self
 
     def __exit__(self, *exception: object) -> None:
+        # not `close`, after which `join` would wait for all tasks that are queued, also after an error
         self.pool.stop()
         self.pool.join()
 
@@ -87,8 +88,9 @@ class Workers:
     def _schedule(self, texts: list[str]) -> "ProcessFuture[Any]":
         try:
             return self.pool.schedule(_segment, args=[texts], timeout=self.timeout)
-        except RuntimeError as error:
-            raise UserError(NO_WORKERS.format(error=error)) from None
+        except RuntimeError as error:  # it broke since the last result, or cannot start
+            self._restart(error)
+            return self._schedule(texts)
 
     def _result(self, texts: list[str], future: "ProcessFuture[Any]") -> list[Segmentation | FailedDocument]:
         from pebble import ProcessExpired
@@ -98,7 +100,8 @@ class Workers:
             self.broken = 0
             return segmentations
         except BrokenProcessPool as error:
-            self._restart(error)
+            if not self.pool.active:  # else another task of the broken pool has started a new one already
+                self._restart(error)
             return self._result(texts, self._schedule(texts))
         except ProcessExpired as error:
             reason = f"the analyzer died on it (exit code {error.exitcode})"
@@ -113,9 +116,6 @@ class Workers:
 
     def _restart(self, error: Exception) -> None:
         """Start a new pool. Raises UserError where pools break again and again."""
-        # another task of the broken pool has started a new one already
-        if self.pool.active:
-            return
         # a pool also breaks where a worker dies before it has reported which task it took, so one break proves nothing
         self.broken += 1
         if self.broken > MAX_RESTARTS:
@@ -137,4 +137,5 @@ def _start(segmenter: CanSegment) -> None:
 
 
 def _segment(texts: list[str]) -> list[Segmentation]:
+    # on one thread: the pool has a process for each core that it may use
     return list(_segmenter.segment(texts, 1))

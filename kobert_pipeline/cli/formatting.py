@@ -55,7 +55,11 @@ def print_table(header: list[str], rows: list[list[str]]) -> None:
     table = Table(*(Column(name, overflow="fold") for name in header), box=None, pad_edge=False, header_style="bold")
     for row in rows:
         table.add_row(*(str(cell).replace("[", r"\[") for cell in row))  # "[MASK]" would be rich's markup
-    Console(width=output_width(), highlight=False).print(table)
+    console = Console(width=output_width(), highlight=False)
+    with console.capture() as captured:
+        console.print(table)
+    # a table that is piped is as wide as its longest cell, and blanks to there in every row are of no use
+    print("\n".join(line.rstrip() for line in captured.get().splitlines()))
 
 
 def output_width() -> int:

@@ -133,7 +133,7 @@ def result_of(counts: dict[str, Any], options: Mapping[str, Any] = MappingProxyT
     if "train_labels" in counts:
         parts.append(label_counts(counts["train_labels"]))
     if contradicting := sum(counts.get(f"{split}_texts_contradicting", 0) for split in ("train", "dev", "test")):
-        parts.append(f"{contradicting:,} texts have more than one label")
+        parts.append(f"texts with more than one label: {contradicting:,}")
     if "vocab_size" in counts:
         parts.append(f"{counts['vocab_size']:,} tokens in the vocabulary")
     if (rate := counts.get("unknown_rate", counts.get("train_unknown_rate"))) is not None:
@@ -154,7 +154,7 @@ def result_of(counts: dict[str, Any], options: Mapping[str, Any] = MappingProxyT
     }
     if any(unusable.values()):
         amounts = " and ".join(f"{n:,} {what}{'s' if n > 1 else ''}" for what, n in unusable.items() if n)
-        parts.append(f"{amounts} unusable (`skipped` in its manifest.json)")
+        parts.append(f"{amounts} unusable (`counts.skipped` in its manifest.json)")
     return ", ".join(filter(None, parts))
 
 

@@ -70,6 +70,7 @@ class EvaluationTexts:
     def _shared_runs(self, text: str) -> Iterator[int]:
         """Where in `text`, which has no white space, a run begins that an evaluation text has, too."""
         for begin in range(0, len(text) - RUN + 1, BLOCK):
+            # with the first characters of the next block, so that runs across their border are found
             block = text[begin : begin + BLOCK + RUN - 1]
             # equal hashes only propose a place: the characters decide, so a collision drops no paragraph
             for i in _matches(run_hashes(block), self._run_hashes):

@@ -45,6 +45,7 @@ class DeduplicateOptions(Options):
     """Drop documents equal to an earlier one, white space ignored."""
     minhash: MinHashOptions | None = MinHashOptions()
     """Drop documents that are nearly equal to an earlier one; null keeps them."""
+    # in the fingerprint only where it is set, so that runs from before it existed stay valid
     max_documents_per_line: int | None = Field(None, gt=0, exclude_if=lambda value: value is None)
     """Drop a line from every document if more documents than this have it, white space ignored: menus, letterheads,
     copyright notices. Lines of documents without an order, such as the reviews of a film, are texts of their own and

@@ -67,6 +67,7 @@ def auprc(probabilities: np.ndarray, labels: list[int]) -> float:
     areas = []
     for label in sorted(set(labels)):
         precision, recall, _ = precision_recall_curve(np.array(labels) == label, probabilities[:, label])
+        # by trapezoids, as in KLUE's program; scikit-learn's average precision is another number
         areas.append(auc(recall, precision))
     return 100.0 * float(np.mean(areas))
 
@@ -183,6 +184,7 @@ def korquad_exact_match(prediction: str, answer: str) -> float:
 
 def korquad_f1(prediction: str, answer: str) -> float:
     """F1 over the multisets of characters, from 0 to 1; 0.0 where they share none."""
+    # without spaces, since the official script counts the characters of each word
     predicted = Counter(korquad_normalize(prediction).replace(" ", ""))
     expected = Counter(korquad_normalize(answer).replace(" ", ""))
     shared = (predicted & expected).total()

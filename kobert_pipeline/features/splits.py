@@ -18,13 +18,13 @@ DRAW_SEED = 1
 """Random seed of the choice of `max_train_examples`."""
 RARE_SHOWN = 10
 """Rare labels that are named."""
-WORTH_SAYING = 0.01
-"""The share of contradicting texts from which on they are named; published sets have a few, and the manifest counts
-all."""
 CHARACTERS_PER_TOKEN = 2
 """Of Korean texts, rounded up: reviews have 1.9 with a vocabulary of 32,000."""
 MUCH_TRUNCATED = 0.05
 """The share of texts above which `kobert check` says that they will be truncated."""
+FEW_TO_CORRECT, WORTH_SAYING = 10_000, 0.01
+"""The examples of a split, and beyond these the share of contradicting texts, up to and from which such texts are
+named: people correct their own, and the manifest counts those that large published sets have."""
 LABELS_SHOWN = 20
 SHOWN = 3
 """Texts with contradicting labels that are named."""
@@ -50,11 +50,11 @@ def prepare(
     for name, examples in splits.items():
         if contradicting := contradictions(options.task, examples):
             counts[f"{name}_texts_contradicting"] = len(contradicting)
-            if len(contradicting) < WORTH_SAYING * len(examples):
+            if len(examples) > FEW_TO_CORRECT and len(contradicting) < WORTH_SAYING * len(examples):
                 continue
             shown = "; ".join(f"{text:.40} ({', '.join(labels[:4])})" for text, labels in contradicting[:SHOWN])
             current_display().say(
-                f"note     {len(contradicting):,} texts of {name} have more than one label, so a model cannot be right "
+                f"note     texts of {name} with more than one label: {len(contradicting):,}; a model cannot be right "
                 f"about all of their rows; correct them, or choose a task that reads what tells them apart: {shown}"
             )
     if options.train and not options.dev:

@@ -15,6 +15,7 @@ Fold = tuple[int, int]
 
 def folds_of(features: Features, parts: int) -> np.ndarray:
     """The part of each text, (n,), by its tokens, so that texts that occur twice are in one part."""
+    # a checksum and not `hash`, which differs from process to process; of ids in one type, since it reads bytes
     ids, windows = np.asarray(features.arrays["input_ids"], np.int32), features.arrays["windows"].tolist()
     return np.array([crc32(ids[start:end].tobytes()) % parts for start, end in pairwise(windows)], np.int64)
 
@@ -24,6 +25,7 @@ def texts_at(features: Features, rows: np.ndarray) -> Features:
     windows, total = np.asarray(features.arrays["windows"]), len(features.arrays["input_ids"])
     lengths = np.diff(windows)[rows]
     tokens = ranges(windows[rows], lengths)
+    # an array has a value per token or per text, and there are more tokens than texts, so its length tells which
     arrays = {
         name: array[tokens] if len(array) == total else array[rows]
         for name, array in features.arrays.items()

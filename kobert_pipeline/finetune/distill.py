@@ -73,6 +73,7 @@ class Distillation(Options):
     on it."""
     epochs: int = Field(1, gt=0)
     """Passes over them, before the `plan.epochs` over the training set; the learning-rate schedule covers both."""
+    # in the fingerprint only where it is used, so that runs from before it existed stay valid
     train_share: float = Field(0, ge=0, le=1, exclude_if=lambda value: value == 0)
     """The share of the teachers' probabilities in the targets of the training set, whose own labels have the rest. A
     text's come from the models that have not seen it, so the teachers need `cross_fit`."""
@@ -152,6 +153,7 @@ def out_of_fold(train: Features, teachers: list[list[Teacher]], tokenizer: Any, 
     for seeds in teachers:
         parts = [(rows[seed.fold], seed.folder) for seed in seeds if seed.fold]
         labelled = [mean_probabilities(texts_at(train, part), [[folder]], tokenizer, bf16) for part, folder in parts]
+        # each training text is in one part; sorted by row, the labels are in the order of the training set
         order = np.argsort(np.concatenate([part for part, _ in parts]))
         total += np.concatenate(labelled)[order].astype(np.float64)
     return (total / len(teachers)).astype(np.float32)
@@ -227,6 +229,7 @@ def encode_anew(
     unspaced = spelled & (np.random.default_rng(UNSPACED_SEED).random(len(rows)) < unspaced_share)
     for drawn, encode in (
         (plainly, lambda batch: [encoding.ids for encoding in plain.encode_batch(batch, add_special_tokens=False)]),
+        # texts drawn for both have lost their white space in the first round
         (unspaced & ~plainly, lambda batch: loaded(batch, add_special_tokens=False)["input_ids"]),
     ):
         indices = np.flatnonzero(drawn).tolist()

@@ -69,6 +69,7 @@ class TaskModule(torch.nn.Module):
         """(loss, {}): there is nothing else to log."""
         soft, weights = batch.get("soft_labels"), self.class_weights
         is_weighted = weights is not None and soft is None
+        # without labels a model of `transformers` computes no loss of its own
         left_out = {"share", "soft_labels"} | ({"labels"} if is_weighted else set())
         inputs = {name: tensor for name, tensor in batch.items() if name not in left_out}
         outputs = self.model(**drop_unsupported_inputs(self.model, inputs))

@@ -27,9 +27,14 @@ def split_details(predicted: Predicted, split: str) -> dict[str, Any]:
     task with classes, with and without priors for a task that has these."""
     details = {
         f"{split}_classification_report": predicted.classification_report,
-        f"{split}_prior_ablation": {name: _rounded(scores) for name, scores in prior_ablation(predicted).items()},
+        f"{split}_prior_ablation": rounded_ablation(predicted),
     }
     return {name: value for name, value in details.items() if value}
+
+
+def rounded_ablation(predicted: Predicted) -> dict[str, dict[str, float]]:
+    """`prior_ablation` as a manifest has it."""
+    return {name: _rounded(scores) for name, scores in prior_ablation(predicted).items()}
 
 
 def _rounded(scores: dict[str, float]) -> dict[str, float]:

@@ -22,7 +22,7 @@ from kobert_pipeline.finetune.cross_fit import Fold, without
 from kobert_pipeline.finetune.distill import Distillation, SoftLabels
 from kobert_pipeline.finetune.ngrams import Ngrams
 from kobert_pipeline.finetune.plan import FinetunePlan, Plans
-from kobert_pipeline.finetune.results import PREDICTIONS, record_test, rounded_scores, split_details
+from kobert_pipeline.finetune.results import PREDICTIONS, record_test, rounded_ablation, rounded_scores, split_details
 from kobert_pipeline.tokenizer.loading import vocabulary_in
 from kobert_pipeline.training.evaluations import EVALUATIONS, Evaluations, read_evaluations
 from kobert_pipeline.training.hf_config import fine_tuned_for, max_input_length
@@ -56,6 +56,7 @@ class FinetuneOptions(Options):
     (intermediate-task training, Phang et al. 2018). A head for other labels is made anew."""
     seeds: list[Seed] = Field([1], min_length=1)
     """Random seeds, one run each."""
+    # options younger than the first runs are in the fingerprint only where they are used, so that those runs stay valid
     cross_fit: bool = Field(False, exclude_if=lambda value: not value)
     """Whether each seed leaves out its own part of the training set, a half where there are two seeds, so that the
     models can give every training text a label of a model that has not seen it (`distill.train_share`)."""
@@ -112,6 +113,7 @@ class FinetuneOptions(Options):
     @field_validator("class_weights", mode="before")
     @classmethod
     def _names_are_text(cls, weights: Any) -> Any:
+        # YAML reads labels such as 0 and 1 as numbers
         return {str(name): weight for name, weight in weights.items()} if isinstance(weights, dict) else weights
 
     @field_validator("class_weights")
@@ -313,7 +315,9 @@ def _add_ngrams(
     backend, max_length = vocabulary_in(tokenizer)[0], read_json(features / "task.json")["max_length"]
     encoder = _encoder_predictions(task, features, "dev", model)
     added = with_ngrams.train(encoder, without(train, options.fold(seed)), max_length, backend, seed, model)
-    return {"dev": rounded_scores(added.add_to(encoder)), "ngrams_weights": list(added.weights)}
+    both = added.add_to(encoder)
+    ablation = {"dev_prior_ablation": rounded_ablation(both)}
+    return {"dev": rounded_scores(both), **ablation, "ngrams_weights": list(added.weights)}
 
 
 def _encoder_predictions(task: Task, features: Path, split: str, folder: Path) -> Predicted:
@@ -331,6 +335,7 @@ def final_evaluation(task: Task, features: Path, out: Path, tokenizer: Path | No
     """Evaluate `out/model` on the test set and write its predictions to `out/predictions.jsonl`. Without a test set,
     dev is predicted once more, with the weights that were kept, for its `split_details`; its scores are known."""
     split = "test" if (features / "test").is_dir() else "dev"
+    # asked of the class, because a call takes predictions, which may not be needed
     has_classes = type(task).classification_report is not Task.classification_report
     if split == "dev" and not (has_classes or task.ablate_priors()):
         return {}  # nothing to add to its scores

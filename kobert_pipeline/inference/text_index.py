@@ -46,6 +46,7 @@ class TextIndex:
         """A text (`text`) and where it was read: `line`, or of a table `row` and `id` if it has one; `file` where
         there were several."""
         start, end = self.starts[index : index + 2].tolist()
+        # in binary, because `starts` counts bytes
         with (self.folder / TEXTS).open("rb") as file:
             file.seek(start)
             row: dict[str, Any] = json.loads(file.read(end - start))
@@ -83,6 +84,7 @@ def write_index(out: Path, rows: Sequence[dict[str, Any]], unit: str, embedder: 
     it is whole; until then its vectors are in parts in `out` with `.parts` added, from which an interrupted command
     resumes. Returns what `index.json` says of it."""
     texts = [row["text"] for row in rows]
+    # next to `out`, because a folder can be renamed only within its file system
     with tempfile.TemporaryDirectory(dir=out.absolute().parent, prefix=f".{out.name}-") as temporary:
         folder = Path(temporary) / out.name
         folder.mkdir()

@@ -50,6 +50,7 @@ def mean_by_text(values: np.ndarray, ids: list[list[int]], text_of: np.ndarray) 
     # a text may have no token, where the tokenizer adds none of its own
     totals = np.maximum(np.bincount(text_of, weights), 1)
     sums = np.zeros((len(totals), values.shape[1]))
+    # not `sums[text_of] += ...`, which adds only one window of each text
     np.add.at(sums, text_of, weights[:, None] * values)
     means: np.ndarray = (sums / totals[:, None]).astype(values.dtype)
     return means

@@ -238,8 +238,9 @@ class Recipe(Options):
             self._check_init(name, tuned.earlier)
         if tuned.distill:
             self._check_distillation(name, tuned.distill, features)
-        if (tuned.ngrams or tuned.with_ngrams) and not labels_single_texts(task):
-            option = "ngrams" if tuned.ngrams else "with_ngrams"
+        # rows of their features are texts
+        of_texts = {"ngrams": tuned.ngrams, "with_ngrams": tuned.with_ngrams, "cross_fit": tuned.cross_fit}
+        if (option := next(filter(of_texts.get, of_texts), "")) and not labels_single_texts(task):
             raise ValueError(
                 f"finetune.{name}.{option} needs a task that gives a single text one of several labels, but {features} "
                 f"is for {task.name}; leave it out"
@@ -271,6 +272,8 @@ class Recipe(Options):
                     f"'{features}'{did_you_mean(teacher, teachers)}"
                 )
         whole = [teacher for teacher in options.teachers if not self.finetune[teacher].cross_fit]
+        if options.train_share and self.finetune[name].cross_fit:
+            raise ValueError(f"{where}.train_share is for a student that learns all texts; leave out its cross_fit")
         if options.train_share and whole:
             raise ValueError(
                 f"{where}.train_share is {options.train_share:g}, but the teacher '{whole[0]}' has seen the whole "

@@ -224,7 +224,7 @@ def training_jobs(
         start, model = starting_model(recipe, run, options.earlier, seed)
         yield Job(
             "finetune", trials[setting], finetune_stage.VERSION,
-            {**recorded, "plan": trial_plan.dump(), "seed": seed, "trial": True},
+            {**recorded, **seed_entries(options, seed), "plan": trial_plan.dump(), "trial": True},
             name=f"{name}/grid/{setting}", resumable=True, inputs=inputs | start, writes=finetune_stage.WRITES,
             preflight=tracking.refuse_missing_libraries,
             run=partial(finetune_stage.trial, options, trial_plan, seed, features_dir, model, tracking=tracking,

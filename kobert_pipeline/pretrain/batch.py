@@ -32,9 +32,9 @@ class Batch:
 
     `input_ids`, `token_type_ids`, `position_ids`: (T,) int64. `lengths`: (n,) tokens of each sequence.
     `masked_positions`: (K,) positions among the T tokens, ascending. `labels`: (K,) the tokens to predict there.
-    `next_sentence_label`: (n,) 0 next, 1 random, -100 no pair. `questions`: (n, Q, 3), for each question of a sequence
-    the positions in it of the question token and of the first and last token of the answer; 0 where there is no
-    question. `step_denominators`: the denominators of the whole step, if this is a part of one.
+    `next_sentence_label`: (n,) 0 next or in order, 1 random or swapped, -100 no pair. `questions`: (n, Q, 3), for each
+    question of a sequence the positions in it of the question token and of the first and last token of the answer; 0
+    where there is no question. `step_denominators`: the denominators of the whole step, if this is a part of one.
     """
 
     input_ids: np.ndarray

@@ -88,8 +88,8 @@ class HeldOutEvaluator:
 
     def evaluate_start(self) -> None:
         """Evaluate the initial model, also on each source by itself, unless a resumed run has done so."""
-        if 0 not in self.evaluations:
-            values = self(0)
+        values = self.evaluations[0] if 0 in self.evaluations else self(0)
+        if any(f"{OF_SOURCE}{name}" not in values for name in self.of_source):  # a run may be killed between the two
             self.evaluations.add(0, values | {f"{OF_SOURCE}{name}": value for name, value in self.by_source().items()})
 
     def by_source(self) -> dict[str, float]:
@@ -106,9 +106,7 @@ class HeldOutEvaluator:
         each source were predicted before and after the training."""
         before = self.evaluations[0]
         by_source = {
-            name: {"before": before[f"{OF_SOURCE}{name}"], "after": after}
-            for name, after in self.by_source().items()
-            if f"{OF_SOURCE}{name}" in before  # not in a run that an earlier version began
+            name: {"before": before[f"{OF_SOURCE}{name}"], "after": after} for name, after in self.by_source().items()
         }
         return {
             "held_out_before": {name: value for name, value in before.items() if not name.startswith(OF_SOURCE)},
@@ -133,6 +131,7 @@ def characters_of(vocabulary: Tokenizer, special_ids: tuple[int, ...] = OUR_IDS.
     has_bytes = "ByteLevel" in repr(vocabulary.pre_tokenizer)
     mark = "\u0120" if has_bytes else getattr(vocabulary.model, "continuing_subword_prefix", None) or ""
     characters = np.ones(vocabulary.get_vocab_size(), np.int64)
+    # any tagged corpus has a common noun (NNG); in other styles the end of a token such as A/S is text, not a tag
     has_tags = any(token.endswith("/NNG") for token in vocabulary.get_vocab())
     for token, id_ in vocabulary.get_vocab().items():
         bare = token.removeprefix(WORD_MARK).removeprefix(mark)

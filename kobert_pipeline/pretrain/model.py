@@ -47,11 +47,13 @@ class LossModule(torch.nn.Module):
         if not fp32_residual_connection:
             use_16_bit_residuals(model)
         self.model, self.objective, self.architecture = model, objective, architecture
+        # the config of a checkpoint may name no padding, as GPT-2's own does not
         self.pad_id = PAD_ID if model.config.pad_token_id is None else model.config.pad_token_id
 
     def forward(self, batch: TensorBatch) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
         """(loss, scalars to log)."""
         if self.objective.causal:
+            # here, because batches are put on the device without knowing the objective
             batch = replace(batch, layout=replace(batch.layout, causal=True))
         loss, values = self.objective.loss(self.architecture, self.model, batch)
         if self.training:

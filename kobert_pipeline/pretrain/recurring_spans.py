@@ -40,6 +40,7 @@ class Asked(NamedTuple):
     questions: np.ndarray
 
 
+# cached, because every batch of the same shards needs them
 @lru_cache(maxsize=4)
 def frequent_tokens(shards: Shards, frequency: float) -> np.ndarray:
     """The tokens that make up more than the share `frequency` of the text, ascending."""

@@ -73,9 +73,11 @@ class PretrainOptions(Options):
     """Continue from the weights of this checkpoint, with its architecture but this recipe's vocabulary: a folder or a
     name as for `checkpoint`, of a model that kobert published or a BERT in the format of transformers. Tokens missing
     from its vocabulary start as the mean of the tokens that spell them."""
+    # in the fingerprint only where it is set, so that runs from before it existed stay valid
     word_vectors: WordVectors | None = Field(None, exclude_if=lambda value: value is None)
     """Start the token embeddings as word vectors, computed from how often tokens of the corpus occur near each other;
     null: at random."""
+    # not in the fingerprint, because no weight depends on it
     base_license: str | None = Field(None, exclude=True)
     """Licence of that checkpoint; default: what its card states. The licence of what is published must be compatible
     with it."""

@@ -49,6 +49,7 @@ def start_from(model: Any, base: Path, tokenizer: Path) -> dict[str, Any]:
             f"pretrain.base: the vocabulary in {base} has more tokens than its model ({rows:,}); fetch it again"
         )
     with torch.no_grad():
+        # a state dict holds the model's own tensors, so what is written to `value` is in the model
         for name, value in model.state_dict().items():
             # embeddings, and the bias of the output layer
             has_row_per_token = bool(value.dim()) and value.shape[0] == len(spelling) and old[name].shape[0] == rows

@@ -97,6 +97,7 @@ def chunks(shards: Shards) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     share = min(1, MOST_TOKENS / max(1, total))
     parts: list[tuple[np.ndarray, np.ndarray]] = []
     for offset, shard in shards:
+        # the same share of each shard: the first shards alone would leave out the sources at the end of the corpus
         ids, paragraphs = chosen_tokens(shard, round(share * number_of_chosen(shard)))
         parts.append((ids, paragraphs + offset))  # so that shards share no number
         if sum(len(ids) for ids, _ in parts) >= TOKENS_AT_ONCE:

@@ -113,6 +113,7 @@ def store_in_bfloat16(folder: Path) -> None:
     beside = path.with_name(f"{path.name}.data")
     external = beside.is_file()
     model = onnx.load(path)
+    # onnx appends to a file of weights that exists, so the old ones would stay in it
     beside.unlink(missing_ok=True)
     casts = []
     for tensor in model.graph.initializer:
@@ -122,6 +123,7 @@ def store_in_bfloat16(folder: Path) -> None:
             casts.append(helper.make_node("Cast", [f"{tensor.name}.bf16"], [tensor.name], to=TensorProto.FLOAT))
             tensor.name, tensor.data_type = f"{tensor.name}.bf16", TensorProto.BFLOAT16
             tensor.raw_data = (bits >> 16).astype("<u2").tobytes()
+    # ONNX requires a node to come before those that read its output
     nodes = [*casts, *model.graph.node]
     del model.graph.node[:]
     model.graph.node.extend(nodes)

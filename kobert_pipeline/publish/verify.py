@@ -24,6 +24,7 @@ TOLERANCE = 1e-5
 COMPARED = ("logits", "last_hidden_state")
 """Suffixes of the names of the outputs that are compared (`start_logits`, `prediction_logits`, ...)."""
 
+# it repeats `COMPARED` and the limit in `outputs_here`, since it cannot import them
 FRESH = r"""
 import json, sys
 class Blocked:

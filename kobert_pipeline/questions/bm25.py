@@ -59,6 +59,7 @@ class Bm25:
         """The index of `count` texts with pairs that `save` wrote; what a query does not need stays on the disk."""
         import bm25s
 
+        # not by `__init__`, which would segment all texts again
         bm25 = cls.__new__(cls)
         bm25.count, bm25.vocabulary, bm25.pairs = count, set(), True
         if folder.is_dir():
@@ -71,6 +72,7 @@ class Bm25:
         scores = np.zeros((len(queries), self.count), np.float32)
         terms_of_queries = search_terms(queries, QUESTION_WORDS) if self.pairs else content_morphemes(queries)
         for row, terms in enumerate(terms_of_queries):
+            # bm25s raises an error for a query without terms
             if known := [term for term in terms if term in self.vocabulary]:
                 scores[row] = self.index.get_scores(known)
         return scores

@@ -248,6 +248,7 @@ def _with_question_ending(clause: list[Morph], rng: random.Random) -> list[Morph
         return None
     tag, before = clause[-1].tag, clause[-2]
     if tag in ("EF", "EC"):
+        # 있다 and 없다 take the endings of verbs: 있는가
         is_adjective = before.tag.startswith(("VA", "XSA", "VCN")) and before.form not in ("있", "없")
         if before.form in UNFINISHED:
             return None

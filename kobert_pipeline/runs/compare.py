@@ -133,6 +133,8 @@ def _scores(folder: Path) -> dict[str, Any]:
         row["left_out"] = left_out
     if split == "test":
         row["dev_scores"] = _summary(runs, "dev")
+        if ablation := ablation_by_metric(runs, "dev"):
+            row["dev_prior_ablation"] = {part: _spreads(values) for part, values in ablation.items()}
     trials = {
         path.parent.name: manifest.read(path.parent)["counts"].get("dev")
         for path in sorted(folder.glob(f"grid/*/{FINISHED}"))
@@ -249,8 +251,9 @@ def fine_tuning_table(rows: list[dict[str, Any]]) -> Table:
     parts = [(row, part) for row in rows for part in row.get("prior_ablation", [""])]
     for row, part in parts:
         key = _loss_key(row)
-        # on dev, by which runs are chosen, only the whole is measured
-        whole = not part or part.startswith("network_and")
+        # of priors only the whole is measured on dev, by which runs are chosen
+        scores = {part: row.get("dev_scores", row["scores"])} if not part or part.startswith("network_and") else {}
+        on_dev_by_part = scores | row.get("dev_prior_ablation", {})
         lines.append(
             [row["run"], row["start"],
              *(f"{row[key]:,}" if key in row else "-" for key in ("parameters", "vocab_size", "tokens_seen")),
@@ -259,7 +262,7 @@ def fine_tuning_table(rows: list[dict[str, Any]]) -> Table:
              " ".join(filter(None, [row["finetune"], part.replace("_", " ")])), row.get("split", ""), str(row["seeds"]),
              _scores_text(row["prior_ablation"][part] if part else row["scores"]),
              f"{row['examples']:,}" if "examples" in row else "-",
-             *(_scores_text(row.get("dev_scores", row["scores"])) if whole else "-" for _ in on_dev)]
+             *(_scores_text(on_dev_by_part[part]) if part in on_dev_by_part else "-" for _ in on_dev)]
         )  # fmt: skip
     return header, lines
 

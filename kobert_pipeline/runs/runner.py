@@ -192,6 +192,7 @@ def _check_names(names: list[str], until: str | None, planned: list[Job]) -> Non
 
 def follow(planned: list[Job], only: str | None) -> None:
     """On every rank but 0: run the jobs that rank 0 runs. Raises `MainProcessExited` when rank 0 exits early."""
+    # rank 0 sends one decision for each of these jobs, in this order
     for job in [job for job in planned if only in (None, job.stage)]:
         decision = channel().receive()
         if decision["runs"]:
@@ -295,6 +296,7 @@ def _existing_result(job: Job, record: Record, redo: bool) -> tuple[str, dict[st
 
     Raises UserError for a folder that is stale, damaged, or holds files that kobert did not write.
     """
+    # first, so that a partial folder made from other options or inputs is refused and not deleted below
     manifest.refuse_if_changed(job.folder, record, job.path)
     if manifest.is_finished(job.folder):
         return "skipped", manifest.verify(job.folder)
@@ -327,5 +329,6 @@ def record_of(job: Job, verified: dict[Path, dict[str, Any]]) -> Record:
         if folder not in verified:
             verified[folder] = manifest.verify(folder)
         inputs[label] = input_hash(verified[folder], recorded.get(label))
+    # numbered, because files of different folders may have the same name
     inputs |= {f"file {position} {path.name}": sha256(path) for position, path in enumerate(job.source_files(), 1)}
     return Record(job.stage, job.version, job.options, inputs)

@@ -122,6 +122,7 @@ def supervise(listener: socket.socket, workers: int, app: Callable[[], FastAPI])
     # uvicorn's supervisor replaces these handlers and does not restore them
     before = {signum: signal.getsignal(signum) for signum in uvicorn.supervisors.multiprocess.SIGNALS}
     with tempfile.TemporaryDirectory() as folder:
+        # before the workers start: prometheus_client looks for the folder when they import it
         os.environ[metrics.FOLDER] = folder
         try:
             supervisor = uvicorn.supervisors.Multiprocess(config, [listener])
@@ -160,6 +161,7 @@ def worker_app(
 def listen(host: str, port: int) -> socket.socket:
     """A listening socket. Raises UserError where the address is taken or is not one of this machine."""
     try:
+        # `create_server` takes every host for IPv4 unless it is told the family
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         return socket.create_server((host, port), family=family, backlog=1024)
     except OSError as error:

@@ -229,7 +229,8 @@ def boundaries_of(document: AnalyzedDocument, words: np.ndarray) -> np.ndarray:
     """The boundary bits of each token, (N,) uint8; `words` (N,) is the index of its morpheme."""
     text, segmentation = document.document.text, document.segmentation
     bits = np.full(len(segmentation), MORPHEME, np.uint8)
-    # the extra space is there for a morpheme of the empty span at the very end of the text
+    # in UTF-32, so that the array has one number per character, which is what offsets count; the extra space is there
+    # for a morpheme of the empty span at the very end of the text
     line_breaks = np.frombuffer((text + " ").encode("utf-32-le"), np.uint32) == ord("\n")
     lines = np.cumsum(line_breaks)[segmentation.starts]  # (morphemes,) the line in which each starts
     bits[segmentation.initial] |= EOJEOL

@@ -2,7 +2,7 @@
 
 In a CSV file a cell in double quotes may contain commas, line ends and doubled quotes. In a TSV file quotes are
 ordinary characters, since KorNLI, KorSTS and similar sets are full of unpaired ones: only tabs and line ends separate
-cells. Empty lines are ignored.
+cells. Rows of empty cells are ignored, as spreadsheets write them above and below a table.
 """
 
 import csv
@@ -22,6 +22,8 @@ DELIMITERS = {".csv": ",", ".tsv": "\t", ".txt": "\t"}
 """Default delimiter by suffix of the file name."""
 DELIMITER_NAMES = {"\t": "tabs", ";": "semicolons", ",": "commas", "|": "bars"}
 """Delimiters to look for in a first line that does not contain the expected one."""
+BLANK = ",;|\t \r\n"
+"""Characters of a line without text."""
 LONGEST_CELL = 2**24
 """Characters, ten times as many as a book has. A quote that is never closed makes a cell of the rest of its file, up to
 this length."""
@@ -50,15 +52,19 @@ def read_csv(
     Raises UnreadableInput for a first line that is wrong.
     """
     with open_lines(path, encoding) as lines:
-        first = next(lines, "")
+        above, first = list[str](), next(lines, "")
+        while first and not first.strip(BLANK):
+            above.append(first)
+            first = next(lines, "")
         separator = delimiter or default_delimiter(path, first)
         quoted = separator != "\t" if quoted is None else quoted
         undecodable = list[int]()  # numbers of lines
-        lines = _checked(path, chain([first], lines), undecodable)
+        lines = _checked(path, chain(above, [first], lines), undecodable)
         records = _quoted(path, lines, separator) if quoted else _plain(lines, separator)
-        header = _header(path, next(records, (1, [])), separator, delimiter is None, columns)
+        top = next((record for record in records if not _is_blank(record)), (1, []))
+        header = _header(path, top, separator, delimiter is None, columns)
         for index, record in enumerate(records, 1):
-            row = record if isinstance(record, UnreadableInput) else _row(path, record, index, header, quoted)
+            row = _row(path, record, index, header, quoted, len(above))
             # the lines of a record are read when it is asked for, so those up to its end are known here
             if undecodable and not lossy and isinstance(row, Row) and undecodable[-1] >= int(row.location.value):
                 row = unreadable_line(Undecodable(), row.location)
@@ -125,14 +131,25 @@ def refuse_wrong_header(path: Path, names: list[str], columns: Mapping[str, str]
             raise UnreadableInput("columns", problem)
 
 
-def _row(path: Path, record: Record, index: int, header: list[str], quoted: bool) -> Row | UnreadableInput | None:
-    """The row of a record; None for an empty line."""
+def _is_blank(record: Record | UnreadableInput) -> bool:
+    """Whether all cells of a record are empty."""
+    return not isinstance(record, UnreadableInput) and not any(map(str.strip, record[1]))
+
+
+def _row(
+    path: Path, record: Record | UnreadableInput, index: int, header: list[str], quoted: bool, above: int
+) -> Row | UnreadableInput | None:
+    """The row of a record, None for one without text. `above`: lines above the header."""
+    if isinstance(record, UnreadableInput):
+        return record
+    if _is_blank(record):
+        return None
     line, cells = record
     # where cells go over several lines, lines of the file are not rows of a spreadsheet
-    note = "" if line == index + 1 else f" (row {index:,} below the first)"
+    note = "" if line == above + index + 1 else f" (row {index:,} below the first)"
     location = Location(path, "line", line, note)
-    if len(cells) in (0, len(header)):
-        return Row(dict(zip(header, cells, strict=True)), location, index) if cells else None
+    if len(cells) == len(header):
+        return Row(dict(zip(header, cells, strict=True)), location, index)
     # as spreadsheets write a cell with a line break
     hint = "" if quoted or len(cells) > len(header) else "; here no cell goes over several lines, as it may in a .csv"
     problem = f"{len(cells)} columns, {len(header)} were expected, as in the first line{hint}"

@@ -50,13 +50,6 @@ def stream_each(path: Path, maker: Callable[[Row], Callable[[Row], T]]) -> Itera
     yield from readable(tried(read_rows(path), maker))
 
 
-def read_table(path: Path) -> Rows:
-    """The rows of a CSV or TSV file, without the rows of empty cells that spreadsheets write below a table."""
-    for row in read_csv(path):
-        if isinstance(row, UnreadableInput) or any(cell.strip() for cell in row.cells.values()):
-            yield row
-
-
 def read_lines(path: Path) -> Rows:
     """Every line of a file, without its line end, as a row with the one cell `line`."""
     with open_lines(path) as lines:
@@ -204,7 +197,7 @@ def _batch_cells(batch: Any) -> Iterator[dict[str, Any] | None]:
 
 
 PARSERS: dict[str, Callable[[Path], Rows]] = {
-    ".tsv": read_table, ".txt": read_table, ".csv": read_table, ".jsonl": read_json_or_lines, ".json": read_json,
+    ".tsv": read_csv, ".txt": read_csv, ".csv": read_csv, ".jsonl": read_json_or_lines, ".json": read_json,
     ".parquet": read_parquet, ".xlsx": read_excel,
 }  # fmt: skip
 """Suffix of a file's name: what reads its rows."""

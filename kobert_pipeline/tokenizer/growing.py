@@ -46,6 +46,7 @@ def load_base(base: Path, analyzer: dict[str, Any]) -> Tokenizer:
             f"tokenizer.base: {config} does not hold the settings of a tokenizer; name a folder that `kobert` published"
         )
     for key in ("analyzer", "style"):
+        # a config without a style has the default of `MorphemeTokenizer`
         in_base = settings.get(key, "surface" if key == "style" else None)
         if in_base != analyzer[key]:
             raise UserError(
@@ -59,8 +60,8 @@ def load_base(base: Path, analyzer: dict[str, Any]) -> Tokenizer:
 
 
 def grow_vocabulary(base: Tokenizer, trained: Tokenizer, vocab_size: int) -> Tokenizer:
-    """`base` with the special tokens and then the first tokens of `trained` that it lacks, up to `vocab_size`. Raises
-    UserError where `base` is not WordPiece or `vocab_size` is too small."""
+    """`base` with the special tokens and then the first tokens of `trained` that it lacks, numbers last, up to
+    `vocab_size`. Raises UserError where `base` is not WordPiece or `vocab_size` is too small."""
     # WordPiece needs nothing but a list of tokens: it takes the longest match, without merges or scores
     if not isinstance(base.model, models.WordPiece):
         kind = type(base.model).__name__
@@ -81,11 +82,17 @@ def grow_vocabulary(base: Tokenizer, trained: Tokenizer, vocab_size: int) -> Tok
             f"special tokens that it lacks are {needed}; raise it to {needed} or more, or set keep: nothing"
         )
     # ids are in the order of training: the alphabet first, then the pieces of the most frequent pairs
-    for token in tokens_by_id(trained):
+    # numbers come last: those of a small corpus are many and rare, and their pieces (10-2) cut others
+    for token in sorted(tokens_by_id(trained), key=is_long_number):
         if len(vocabulary) >= vocab_size:
             break
         vocabulary.setdefault(token, len(vocabulary))
     return _word_piece(vocabulary, list(special.values()))
+
+
+def is_long_number(token: str) -> bool:
+    """Whether a token has digits and more than one character."""
+    return len(token.removeprefix(WORD_MARK)) > 1 and any(map(str.isdigit, token))
 
 
 def vocabulary_forms(analyzer: dict[str, Any]) -> list[str]:
@@ -101,6 +108,7 @@ def add_words(backend: Tokenizer, words: list[str], old: Collection[str]) -> Tok
     special = list(backend.get_added_tokens_decoder().values())
     fixed = {*old, *words, *(token.content for token in special)}
     missing = [word for word in dict.fromkeys(words) if backend.token_to_id(word) is None]
+    # single characters stay, or every word that needs one would become [UNK]
     learned = [token for token in tokens if len(token) > 1 and token not in fixed]
     if len(missing) > len(learned):
         raise UserError(
@@ -113,6 +121,7 @@ def add_words(backend: Tokenizer, words: list[str], old: Collection[str]) -> Tok
 
 
 def _word_piece(vocabulary: dict[str, int], special: list[AddedToken]) -> Tokenizer:
+    # the settings of subwords/wordpiece.py: with others the same tokens would cut words in another way
     backend = Tokenizer(
         models.WordPiece(vocabulary, unk_token="[UNK]", continuing_subword_prefix="", max_input_chars_per_word=200)
     )

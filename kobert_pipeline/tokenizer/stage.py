@@ -99,6 +99,7 @@ class TokenizerOptions(Options):
     limit_alphabet: int | None = Field(None, gt=0)
     """Number of characters that get a token of their own, the commonest first; others are [UNK]. Default: all, up to a
     quarter of the vocabulary (half of a small one, up to 2,000)."""
+    # in the fingerprint only where it is set, so that runs from before it existed stay valid
     limit_characters: int | None = Field(None, gt=0, exclude_if=lambda value: value is None)
     """Learn from about so many characters, from the beginning of each part of the corpus; null: from all of it."""
     user_words: bool = False
@@ -107,6 +108,7 @@ class TokenizerOptions(Options):
     base: str | None = None
     """Checkpoint (a folder that kobert published, or a name as for `checkpoint`) whose vocabulary is grown or swapped
     for this corpus."""
+    # not in the fingerprint, because no token depends on it
     base_license: str | None = Field(None, exclude=True)
     """Licence of `base`, for the model card (default: what its own card states); with `keep: all` the published model
     redistributes its vocabulary."""

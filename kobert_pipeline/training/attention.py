@@ -17,6 +17,7 @@ from transformers.models.modernbert import modeling_modernbert
 
 from kobert_pipeline.training.rope import rotary_positions
 
+# kept, because the end of this file replaces it, and still called for all that is not in tiles
 their_attention: Any = modeling_modernbert.ModernBertAttention.forward
 varlen_attn: Any = None
 with suppress(ImportError):  # PyTorch before 2.10
@@ -89,6 +90,7 @@ class SequenceLayout:
 def _tile_starts(cu_seqlens: np.ndarray) -> np.ndarray:
     """(m + 1,) int32: where tiles begin that each take as many of the next sequences as have at most `TILE` tokens, and
     T for the tiles that are left over."""
+    # for all sequences at once, so that the loop below only jumps from tile to tile
     last, tokens = np.searchsorted(cu_seqlens, cu_seqlens + TILE, "right") - 1, int(cu_seqlens[-1])
     # any two neighbours have more than TILE tokens together
     starts = np.full(2 * (tokens // (TILE + 1)) + 2, tokens, np.int32)
@@ -160,6 +162,7 @@ def _in_tiles(
 ) -> torch.Tensor:
     """The attended values (1, T, H, W), by `short_attention` of triton_attention.py, which says what `states` and
     `angles` are."""
+    # no two tokens of a tile are further apart, so this reach hides nothing
     reach = TILE if window is None else window - 1
     reach_ahead = 0 if layout.causal else reach
     # by its name, because that module imports Triton
@@ -175,6 +178,7 @@ def modernbert_attention(
     """ModernBERT's attention, (1, T, H) -> (1, T, H). In tiles, rotary positions are a part of the kernel, and queries,
     keys and values stay the one tensor that a matrix product made."""
     layout = kwargs.get("packing")
+    # with dropout, too: the kernel has none, and `packed_attention`, which their code calls, raises an error for it
     if layout is None or layout.tiles is None or (module.training and module.attention_dropout):
         return their_attention(module, hidden_states, position_embeddings, *args, **kwargs)
     qkv = module.Wqkv(hidden_states).view(hidden_states.shape[1], 3, -1, module.head_dim)
@@ -209,6 +213,7 @@ def _in_rectangles(
         visible = _visible(longest, packing.causal, sliding_window, mask, query.device)
         out = _attend(q, k, v, visible, dropout, scale)
         attended.append(out.transpose(1, 2).reshape(rows * longest, heads, head_size))
+    # (cells, H, W) -> (1, T, H, W): in packed order again, without the cells of padding
     return torch.cat(attended).index_select(0, inverse)[None]
 
 

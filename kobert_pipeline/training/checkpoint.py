@@ -4,6 +4,7 @@ A checkpoint is a folder `step-00000500` with `model.safetensors`, `optimizer.sa
 `checkpoint.json`, which holds the SHA-256 of the other files and its own digest.
 """
 
+import os
 import re
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -96,11 +97,14 @@ def _write(folder: Path, step: int, tensors: dict[str, dict[str, torch.Tensor]],
     part.mkdir(parents=True, exist_ok=True)
     for name in TENSORS:
         save_file(tensors[name], part / name)
+        with (part / name).open("rb") as file:
+            os.fsync(file.fileno())  # older checkpoints go below, so this one must outlive a power failure
     files = {name: sha256(part / name) for name in TENSORS}
     write_json_with_digest(part / INDEX, {"step": step, "files": files})
     # a checkpoint of the same step is replaced: a folder cannot be renamed to one that is not empty
     _remove(path)
     part.rename(path)
+    # last: until the new checkpoint is in place, a killed run resumes from an old one
     for old in checkpoints(folder)[:-keep]:
         _remove(old)
 

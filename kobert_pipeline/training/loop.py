@@ -111,6 +111,7 @@ def train(
     inner_module, inner_optimizer = accelerator.unwrap_model(module), getattr(optimizer, "optimizer", optimizer)
     started, result = time.monotonic(), TrainingResult(steps)
     step = load_checkpoint(folder / "checkpoints", inner_module, inner_optimizer, accelerator.process_index)
+    # where nodes do not share a file system, each finds its own checkpoints, or none
     check_same_step(accelerator, step, folder)
     finite, unchecked_parts = FiniteCheck(inner_optimizer, accelerator.device), 0
     since_log: list[dict[str, torch.Tensor]] = []

@@ -108,8 +108,10 @@ def short_attention_forward(
 ):  # fmt: skip
     """One head of one tile; grid: (heads, tiles)."""
     head, heads = tl.program_id(0), tl.num_programs(0)
+    # 64 bits, because a position times its stride may exceed 2^31
     start = tl.load(tiles + tl.program_id(1)).to(tl.int64)
     length = (tl.load(tiles + tl.program_id(1) + 1) - start).to(tl.int32)
+    # a grid has room for the most tiles that T tokens may need; those left over are empty
     if length > 0:
         rows, column = tl.arange(0, tile), tl.arange(0, 2 * columns)
         is_real = rows < length
@@ -171,6 +173,7 @@ def short_attention_backward(
         tl.store(grad + 2 * part_stride + value_rows, value_grads, mask=is_value)
         values = tl.load(value + begin + rows[:, None] * stride + column, mask=is_value, other=0.0)
         weight_grads = tl.dot(out_grads, tl.trans(values), input_precision="ieee")
+        # FlashAttention takes these sums from its output, because it never has all keys of a row at once
         mean_grads = tl.sum(weights * weight_grads, 1)
         score_grads = (weights * (weight_grads - mean_grads[:, None]) * scale).to(values.dtype)
         query_grads = tl.dot(score_grads, keys, input_precision="ieee")
@@ -223,6 +226,7 @@ def short_attention_gradient(
     shape, part = ((tokens, 3, heads, width), 1) if len(states) == 1 else ((3, tokens, heads, width), 0)
     grad = torch.empty(shape, dtype=query.dtype, device=query.device)
     cos, sin = angles or (log_sum_exp, log_sum_exp)
+    # `contiguous`, because the kernel expects `out_grad` to be laid out as `out` is
     wrap_triton(short_attention_backward)[heads, len(tiles) - 1](
         query, key, value, cos, sin, tiles, bounds, log_sum_exp, out_grad.contiguous(), grad, query.stride(0),
         query.stride(1), grad.stride(part), grad.stride(1 - part), cos.stride(0), tokens, scale, scale * LOG2_E, left,
@@ -248,6 +252,7 @@ def keep_for_backward(ctx: Any, inputs: tuple[Any, ...], output: tuple[torch.Ten
     """Save what the backward pass of `short_attention` needs."""
     states, angles, tiles, bounds, *ctx.numbers = inputs
     ctx.counts = len(states), len(angles)
+    # not the weights, up to `TILE` numbers per token and head: the backward pass computes them again
     ctx.save_for_backward(*states, *angles, tiles, bounds, output[1])
 
 

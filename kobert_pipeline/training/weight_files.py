@@ -161,6 +161,7 @@ def load_pretrained(model_class: Any, folder: Path) -> tuple[Any, dict[str, Any]
         ignore_mismatched_sizes=True,
     )
     refuse_mismatched(folder, loading_info)
+    # `transformers` was given no folder, and errors name a model by it
     model.name_or_path = config.name_or_path = str(folder)
     return model, loading_info
 

@@ -122,6 +122,9 @@ def test_a_pool_that_breaks_is_started_anew_and_nothing_is_lost():
         future.set_exception(BrokenProcessPool("All workers expired"))
         assert len(workers._result([GOOD[0], GOOD[1]], future)) == 2
         assert workers.pool is not broken and workers.broken == 0
+        workers.pool.stop()
+        workers.pool.join()
+        assert len(workers._result([GOOD[1]], workers._schedule([GOOD[1]]))) == 1
 
 
 def test_a_document_that_fails_is_named_in_the_counts_and_left_out(tmp_path, monkeypatch):

@@ -262,7 +262,9 @@ def test_results_name_reasons_and_spread() -> None:
     )
 
     unusable = {"files_skipped": 1, "files_read_in_part": 1, "rows_skipped": 1000}
-    assert result_of(corpus | unusable).endswith(", 2 files and 1,000 rows unusable (`skipped` in its manifest.json)")
+    assert result_of(corpus | unusable).endswith(
+        ", 2 files and 1,000 rows unusable (`counts.skipped` in its manifest.json)"
+    )
     assert result_of(corpus | {"masked_phone": 1200, "masked_email": 34}).endswith("1,234 personal data masked")
     with_markup = result_of(corpus | {"documents_with_markup": 60})
     assert with_markup.endswith("60 documents have markup of a wiki; extract their text first")

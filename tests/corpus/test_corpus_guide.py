@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import datasets
+import yaml
 from front_end import CORPORA
 
 from kobert_pipeline.corpus.document import documents_from
@@ -15,6 +16,7 @@ from kobert_pipeline.files import write_json
 
 REPO = Path(__file__).resolve().parents[2]
 GUIDES = [(REPO / folder / "corpus.md").read_text(encoding="utf-8") for folder in ("docs", "docs/ko")]
+OPTIONS = ("filters", "deduplicate")
 
 
 def test_the_result_can_be_read_as_the_guide_says(tmp_path, monkeypatch, capsys):
@@ -38,3 +40,20 @@ def test_the_result_can_be_read_as_the_guide_says(tmp_path, monkeypatch, capsys)
     ]
     for guide in GUIDES:
         assert {*columns, *MASKS} <= set(re.findall(r"^\| `(\w+)` \|", guide, re.M))
+
+
+def test_the_options_that_leave_no_document_out_do_so(tmp_path):
+    documents = {
+        "a": "설정", "b": "An English page of an interface.", "c": "if (a[0] != b[1]) { a += --b; } // ???",
+        "d": "같은 글이 두 번 나옵니다.", "e": "같은  글이 두 번 나옵니다.", "f": "가나다라 " * 200,
+        "g": "한 줄이 또 나온다.\n" * 40,
+    }  # fmt: skip
+    for name, text in documents.items():
+        (tmp_path / f"{name}.txt").write_text(text, encoding="utf-8")
+    source = {"name": "text", "path": "*.txt", "documents_by": "file"}
+    for folder in ("docs", "docs/ko"):
+        guide = " ".join((REPO / folder / "embedding.md").read_text(encoding="utf-8").split())
+        options = {name: yaml.safe_load(re.search(rf"`{name}: ({{[^`]*}})`", guide)[1]) for name in OPTIONS}
+        out = tmp_path / folder
+        counts = run(CorpusOptions.model_validate({"sources": [source], **options}), tmp_path, out)
+        assert (counts["documents_read"], counts["documents_kept"]) == (7, 7)

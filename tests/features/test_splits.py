@@ -77,9 +77,9 @@ LABELLED = {
 @pytest.mark.parametrize(
     ("task", "note"),
     [
-        ("classification", "1 texts of train have more than one label, .*: 글 하나 \\(가, 나\\)"),
-        ("pair", "1 texts of train .*: 글\t말 \\(different, same\\)"),
-        ("multilabel", "1 texts of train .*: 말 \\(가, 가, 나, 나\\)"),
+        ("classification", "texts of train with more than one label: 1; .*: 글 하나 \\(가, 나\\)"),
+        ("pair", "texts of train .*: 1; .*: 글\t말 \\(different, same\\)"),
+        ("multilabel", "texts of train .*: 1; .*: 말 \\(가, 가, 나, 나\\)"),
     ],
 )
 def test_equal_texts_with_other_labels_are_counted_and_named(
@@ -93,7 +93,7 @@ def test_equal_texts_with_other_labels_are_counted_and_named(
     _, _, counts = prepare(options(task, train="train.tsv", dev="dev.tsv"), tmp_path)
     assert counts["train_texts_contradicting"] == 1 and "dev_texts_contradicting" not in counts
     assert re.search(note, capsys.readouterr().err)
-    assert result_of(counts) == "1 texts have more than one label"
+    assert result_of(counts) == "texts with more than one label: 1"
 
 
 DESCRIBED = {

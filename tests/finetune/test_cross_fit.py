@@ -17,6 +17,7 @@ from kobert_pipeline.finetune import distill
 from kobert_pipeline.finetune.cross_fit import folds_of, left_out, texts_at, without
 from kobert_pipeline.finetune.model import build, load
 from kobert_pipeline.finetune.plan import FinetunePlan
+from kobert_pipeline.pipeline import stages
 from kobert_pipeline.pipeline.recipe import Recipe
 
 rows_of_ids = st.lists(st.lists(st.integers(0, 30), min_size=2, max_size=6), min_size=1, max_size=40)
@@ -107,5 +108,27 @@ def test_a_run_with_cross_fitted_teachers(tiny: Any, kobert: Any, tmp_path: Path
     with pytest.raises(ValueError, match="give two seeds or more"):
         Recipe.model_validate(recipe | {"finetune": {"teacher": halves | {"seeds": [1]}}})
     seen = {name: options | {"cross_fit": False} for name, options in recipe["finetune"].items() if name != "student"}
+    student = recipe["finetune"]["student"]
+    both = {"student": student | {"cross_fit": True, "seeds": [1, 2]}}
+    with pytest.raises(ValueError, match="a student that learns all texts; leave out its cross_fit"):
+        Recipe.model_validate(recipe | {"finetune": recipe["finetune"] | both})
     with pytest.raises(ValueError, match="'teacher' has seen the whole training set"):
-        Recipe.model_validate(recipe | {"finetune": seen | {"student": recipe["finetune"]["student"]}})
+        Recipe.model_validate(recipe | {"finetune": seen | {"student": student}})
+
+
+def test_trials_of_a_grid_are_recorded_with_their_part(tiny: Any) -> None:
+    recipe = yaml.safe_load(tiny.recipe.read_text(encoding="utf-8"))
+    halves = {"features": "nsmc", "seeds": [1, 2], "plan": {"learning_rate": [1e-3, 1e-4]}}
+    recipe["finetune"] = {"halves": halves | {"cross_fit": True}, "whole": halves}
+    recipe["publish"] = {}
+    jobs = stages.jobs(Recipe.model_validate(recipe), stages.Run("tiny", Path("data"), Path("runs/tiny")))
+    trials = {job.name.partition("/")[0]: job.options for job in jobs if "/grid/" in (job.name or "")}
+    assert trials["halves"]["fold"] == [0, 2] and "fold" not in trials["whole"]
+
+
+def test_tasks_with_several_rows_a_text_have_no_parts(tiny: Any) -> None:
+    recipe = yaml.safe_load(tiny.recipe.read_text(encoding="utf-8"))
+    name, features = next((name, one) for name, one in recipe["features"].items() if "korquad" in str(one["task"]))
+    recipe |= {"finetune": {name: {"cross_fit": True, "seeds": [1, 2]}}, "publish": {}, "features": {name: features}}
+    with pytest.raises(ValueError, match=f"finetune.{name}.cross_fit needs a task that gives a single text"):
+        Recipe.model_validate(recipe)

@@ -330,3 +330,11 @@ def test_many_sources_are_counted_and_not_measured(tmp_path: Path, monkeypatch: 
     evaluator.evaluate_start()
     summary = evaluator.summary(0)
     assert summary["held_out_sources"] == len(evaluator.sources) > 0 and "held_out_by_source" not in summary
+
+
+def test_a_start_that_was_killed_between_its_evaluations_is_completed(tmp_path: Path) -> None:
+    measure_of("mlm", tmp_path)(0)  # as a run that is killed then
+    resumed = measure_of("mlm", tmp_path)
+    resumed.of_source = {"a.txt": resumed.held_out_words, "b.txt": resumed.held_out_words}
+    resumed.evaluate_start()
+    assert resumed.summary(0)["held_out_by_source"].keys() == {"a.txt", "b.txt"}

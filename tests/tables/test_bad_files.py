@@ -43,7 +43,7 @@ FILES = [
     ("a.csv", "text\n가나다\n".encode()[:-2], "damaged", "truncated"),
     ("a.hwp", "글", None, "ends with .tsv"),
     ("a.parquet.gz", gzip.compress(b"x", mtime=0), None, "ends with .tsv"),
-    ("a.csv", "\n\n가\n", "columns", "line 3: 1 columns, 0 were expected"),
+    ("a.csv", "\n,\n가,나\n다\n", "columns", "line 4: 1 columns, 2 were expected"),
     ("a.csv", "text,text\n가,나\n", "columns", "called 'text'"),
     ("a.tsv", "text;label\n가;0\n", "columns", "semicolons and no tabs"),
     ("a.csv", "text\tlabel\n가\t0\n", "columns", 'set delimiter: "\\t"'),

@@ -1,6 +1,7 @@
 """A vocabulary derived from another one: what keeps its id, and what a new token starts from."""
 
 import itertools
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -76,8 +77,10 @@ def test_grown_old_pieces_keep_their_ids(old, grown):
     assert len(vocabulary(grown)) == len(set(vocabulary(grown))) == NEW
 
 
-def test_grown_new_pieces_are_the_first_that_training_anew_learns(old, grown, swapped):
+def test_grown_new_pieces_are_the_first_that_training_anew_learns_and_numbers_come_last(old, grown, swapped):
     lacking = [piece for piece in vocabulary(swapped) if piece not in vocabulary(old)]
+    lacking.sort(key=lambda piece: len(piece.strip("▁")) > 1 and re.search(r"\d", piece) is not None)
+    assert re.search(r"\d", lacking[-1])
     assert vocabulary(grown)[OLD:] == lacking[: NEW - OLD]
 
 
