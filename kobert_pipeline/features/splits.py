@@ -23,8 +23,8 @@ CHARACTERS_PER_TOKEN = 2
 MUCH_TRUNCATED = 0.05
 """The share of texts above which `kobert check` says that they will be truncated."""
 FEW_TO_CORRECT, WORTH_SAYING = 10_000, 0.01
-"""The examples of a split, and beyond these the share of contradicting texts, up to and from which such texts are
-named: people correct their own, and the manifest counts those that large published sets have."""
+"""Contradicting texts are named with at most so many training examples, or from this share on: people correct their
+own, and the manifest counts those that large published sets have."""
 LABELS_SHOWN = 20
 SHOWN = 3
 """Texts with contradicting labels that are named."""
@@ -50,7 +50,7 @@ def prepare(
     for name, examples in splits.items():
         if contradicting := contradictions(options.task, examples):
             counts[f"{name}_texts_contradicting"] = len(contradicting)
-            if len(examples) > FEW_TO_CORRECT and len(contradicting) < WORTH_SAYING * len(examples):
+            if len(splits["train"]) > FEW_TO_CORRECT and len(contradicting) < WORTH_SAYING * len(examples):
                 continue
             shown = "; ".join(f"{text:.40} ({', '.join(labels[:4])})" for text, labels in contradicting[:SHOWN])
             current_display().say(
