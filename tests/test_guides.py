@@ -494,8 +494,10 @@ def test_a_pretraining_that_fails_in_the_half_hour_is_tried_without_compilation(
 
 DOCS = REPO / "docs"
 KOREAN_GUIDES = [(DOCS / path.relative_to(DOCS / "ko"), path) for path in sorted((DOCS / "ko").rglob("*.md"))]
-KOREAN = [(REPO / "README.md", REPO / "README.ko.md"), *KOREAN_GUIDES]
-DOCUMENTS = sorted([*REPO.glob("*.md"), *DOCS.rglob("*.md"), *(REPO / name / "README.md" for name in BUNDLED)])
+KOREAN = [*((folder / "README.md", folder / "README.ko.md") for folder in (REPO, REPO / "models")), *KOREAN_GUIDES]
+DOCUMENTS = sorted(
+    [*REPO.glob("*.md"), *DOCS.rglob("*.md"), *(page for name in BUNDLED for page in (REPO / name).glob("README*.md"))]
+)
 
 
 def without_comments(block: str) -> str:

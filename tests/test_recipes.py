@@ -20,7 +20,7 @@ from kobert_pipeline.pipeline.recipe import Recipe
 
 REPO = Path(__file__).resolve().parents[1]
 GUIDES = [path for path in sorted((REPO / "docs").rglob("*.md")) if "results" not in path.parts]
-READMES = [REPO / name for name in ("README.md", "README.ko.md", "models/README.md", "docs/results/README.md")]
+READMES = [*REPO.glob("README*.md"), *(REPO / "models").glob("README*.md"), REPO / "docs/results/README.md"]
 DOCUMENTS = [*READMES, *GUIDES]
 """The other pages of results keep the command as it was given when they were made."""
 ENDS = {"|", ">", ">>", "2>", "&&", ";", "&", "<"}

@@ -1,7 +1,6 @@
 """What `kobert run` prints at its end: for each stage what it found or reached, and where the result is; and where a
 published checkpoint is."""
 
-import math
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -11,7 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.features.metrics import mean, share_error, spread
+from kobert_pipeline.features.metrics import mean, spread
 from kobert_pipeline.progress import by_source_text, dropped_documents, new_head_text
 from kobert_pipeline.runs import compare, manifest
 from kobert_pipeline.runs.displays import WIDTH, clock_time
@@ -111,7 +110,7 @@ def _row(title: str, group: list[Outcome], outcomes: list[Outcome]) -> list[str]
     if first.job.stage == "finetune":
         features = first.job.inputs.get("features")
         of_features = next((outcome.counts for outcome in outcomes if outcome.job.folder == features), {})
-        result = ", ".join([finetune_result(group, of_features), *ngrams_lead(group, outcomes, of_features)])
+        result = finetune_result(group, of_features)
     else:
         result = result_of(first.counts, first.job.options)
     if first.job.stage == "publish":
@@ -208,6 +207,8 @@ def finetune_result(group: list[Outcome], data: Mapping[str, Any] = MappingProxy
                 parts.append(f"{split}, {name.replace('_', ' ')}: {', '.join(scores)}")
         else:
             parts += [f"{split} {score}" for score in scores_over_seeds([counts[split] for counts in seeds])]
+        if split == "test" and all(counts.get("dev") for counts in seeds):  # rows are chosen by dev
+            parts.append(f"dev {scores_over_seeds([counts['dev'] for counts in seeds])[0]}")
         if weights := seeds[0].get("ngrams_weights"):
             parts.append("weights of network and n-grams {:.2f} and {:.2f}".format(*weights))
         if len(seeds) > 1:
@@ -219,39 +220,6 @@ def finetune_result(group: list[Outcome], data: Mapping[str, Any] = MappingProxy
     if trials:
         parts.append(f"best of {trials} settings on dev" if seeds else f"{trials} settings tried")
     return ", ".join(parts)
-
-
-def ngrams_lead(group: list[Outcome], outcomes: list[Outcome], data: Mapping[str, Any]) -> list[str]:
-    """A sentence where a classifier over n-grams on the same features is better on dev than the encoder of a row, alone
-    or with n-grams, by more than the standard error of the difference."""
-    features, examples = group[0].job.inputs.get("features"), data.get("dev_examples", 0)
-    if "ngrams" in group[0].job.options or (score := _dev_score(group)) is None:
-        return []
-    classifiers: dict[str, list[Outcome]] = {}
-    for outcome in outcomes:
-        if "ngrams" in outcome.job.options and outcome.job.inputs.get("features") == features:
-            classifiers.setdefault(outcome.job.name.partition("/")[0], []).append(outcome)
-    scores = {name: dev for name, seeds in classifiers.items() if (dev := _dev_score(seeds)) is not None}
-    if not scores:
-        return []
-    best = max(scores, key=lambda name: scores[name])
-    error = math.hypot(_standard_error(score, examples), _standard_error(scores[best], examples))
-    if scores[best] - score <= error:
-        return []
-    return [f"on dev {best} is better ({scores[best]:.2f}, this {score:.2f}): publish `source: {best}`"]
-
-
-def _dev_score(group: list[Outcome]) -> float | None:
-    """The mean over the seeds of a fine-tuning of the first score on dev, which selects models."""
-    seeds = [outcome.counts for outcome in group if "grid" not in outcome.job.name.split("/")]
-    scores = [next(iter(counts["dev"].values())) for counts in seeds if counts.get("dev")]
-    return mean(scores) if scores else None
-
-
-def _standard_error(percent: float, examples: int) -> float:
-    """The standard error of a share of some examples, with two right and two wrong ones added (Agresti and Coull 1998),
-    so that it is not 0 where all are right."""
-    return share_error((percent / 100 * examples + 2) / (examples + 4), examples + 4)
 
 
 def worth(data: Mapping[str, Any], split: str) -> list[str]:

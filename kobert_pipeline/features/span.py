@@ -54,8 +54,9 @@ class SpanTask(Task):
     near (after the exact match of Chen et al., ACL 2017), so that a model with little pretraining need not learn to
     compare words. For architectures with token types: bert, roberta, electra, albert, splinter."""
     whole_words: bool = Field(False, exclude_if=lambda value: not value)
-    """Whether predicted answers begin and end at morpheme boundaries. No effect with a tokenizer that splits texts into
-    eojeols, particles included: `plain/`, the style `none`, and other packages' checkpoints."""
+    """Whether predicted answers begin and end at morpheme boundaries, and cross no line break. No effect with a
+    tokenizer that splits texts into eojeols, particles included: `plain/`, the style `none`, and other packages'
+    checkpoints."""
     answer_priors: AnswerPriors = Field(NO_PRIORS, exclude_if=lambda value: value == NO_PRIORS)
     """What rules add to the scores of predicted answers, by what Kiwi finds; 0: nothing."""
     answer_calibration: AnswerCalibration | None = Field(None, exclude_if=lambda value: value is None)
@@ -177,13 +178,17 @@ class SpanTask(Task):
         spans = features.arrays["offsets"][window]
         # logits of a padded batch are longer than the window
         starts, ends = (logits[name][index][: len(spans)] for name in ("start_logits", "end_logits"))
+        lines = None
         # a tokenizer that splits into eojeols gives no boundaries: answers end before the particle, inside a word
         if self.whole_words and "word_boundaries" in features.arrays:
             begins, finishes = features.arrays["word_boundaries"][window].T
             starts, ends = np.where(begins, starts, -np.inf), np.where(finishes, ends, -np.inf)
+            context = features.examples[features.arrays["example"][index]]["context"]
+            breaks = [position for position, character in enumerate(context) if character == "\n"]
+            lines = np.searchsorted(breaks, spans[:, 0])
         starts = starts + self.answer_priors.of_starts(features.arrays, window)
         candidates = self.answer_priors.of_candidates(features.arrays, window)
-        return starts, ends, spans, self.max_answer_tokens, candidates
+        return starts, ends, spans, self.max_answer_tokens, candidates, lines
 
     def null_candidates(self, logits: dict[str, list[np.ndarray]], features: Features) -> dict[int, float]:
         """By example number, the score with which no answer competes against spans; {} where all have an answer."""
@@ -333,11 +338,13 @@ def best_span(
     offsets: np.ndarray,
     longest: int,
     candidates: tuple[np.ndarray, np.ndarray] | None = None,
+    lines: np.ndarray | None = None,
 ) -> tuple[float, int, int] | None:
     """The best (score, first character, end character) of a span of at most `longest` tokens inside the context, or
     None where no token is in the context. Shapes: logits (L,), `offsets` (L, 2), and `candidates`, as
-    `AnswerPriors.of_candidates` gives them: lengths and priors, (L, SLOTS) both."""
-    low, scores = span_scores(start_logits, end_logits, offsets, longest, candidates)
+    `AnswerPriors.of_candidates` gives them: lengths and priors, (L, SLOTS) both. `lines`, (L,): the line of each token,
+    where answers are inside one."""
+    low, scores = span_scores(start_logits, end_logits, offsets, longest, candidates, lines)
     if not scores.size:
         return None
     first, last = np.unravel_index(int(scores.argmax()), scores.shape)
@@ -352,6 +359,7 @@ def span_scores(
     offsets: np.ndarray,
     longest: int,
     candidates: tuple[np.ndarray, np.ndarray] | None = None,
+    lines: np.ndarray | None = None,
 ) -> tuple[int, np.ndarray]:
     """The first token of the context, and the scores (C, C) of the spans from each of its C tokens to each, -inf for
     spans that may not be answered. The arguments are `best_span`'s."""
@@ -366,6 +374,8 @@ def span_scores(
             scores[firsts, firsts + lengths[firsts].astype(int) - 1] += priors[firsts]
     # start <= end, and at most `longest` tokens: a band above the diagonal
     allowed = np.triu(np.ones_like(scores, bool)) & np.tril(np.ones_like(scores, bool), longest - 1)
+    if lines is not None:
+        allowed &= lines[low:high, None] == lines[None, low:high]
     scores[~allowed] = -np.inf
     return int(low), scores
 
@@ -380,9 +390,10 @@ def all_spans(
     offsets: np.ndarray,
     longest: int,
     candidates: tuple[np.ndarray, np.ndarray] | None = None,
+    lines: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """The scores (n,) of all spans that may be answered, and their characters (n, 2), where `best_span` gives the
     best."""
-    low, scores = span_scores(start_logits, end_logits, offsets, longest, candidates)
+    low, scores = span_scores(start_logits, end_logits, offsets, longest, candidates, lines)
     firsts, lasts = np.nonzero(scores > -np.inf)
     return scores[firsts, lasts], np.stack([offsets[low + firsts, 0], offsets[low + lasts, 1]], axis=1).astype(np.int64)

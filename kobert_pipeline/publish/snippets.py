@@ -80,7 +80,9 @@ WHOLE_WORDS = """
 word_ids = inputs.word_ids(0)  # an answer begins and ends where words do
 begins = torch.tensor([word != before for before, word in zip([None, *word_ids], word_ids)])
 ends = torch.tensor([word != after for word, after in zip(word_ids, [*word_ids[1:], None])])
-scores = scores.masked_fill(~(begins[:, None] & ends[None, :]), -torch.inf)"""
+lines = torch.tensor([context[:first].count("\\n") for first, _ in offsets])  # and crosses no line break
+inside_words = begins[:, None] & ends[None, :] & (lines[:, None] == lines[None, :])
+scores = scores.masked_fill(~inside_words, -torch.inf)"""
 PRIORS = """
 # kobert predict and kobert serve also prefer, by what the analyzer Kiwi finds,
 # PREFERRED;

@@ -49,7 +49,7 @@ def _find_column(first: Row, field: RowField, task: str, by: str) -> str | None:
     path, by = first.location.path, by.format(field=field.name)
     # rows of the other formats have the names themselves
     if (first.location.unit == "line" and ".jsonl" not in path.suffixes) or ".xlsx" in path.suffixes:
-        by += "; the first line of the file must hold the names of the columns, so add one if yours has none"
+        by += "; the first line of the file must hold the names of the columns: delete what is above them, or add them"
     if field.column:
         if not has_column(first.cells, field.column):
             guess = did_you_mean(field.column, flat_cells(first.cells), "found")

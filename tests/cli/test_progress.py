@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
-from kobert_pipeline.cli.run_results import finetune_result, ngrams_lead, result_of
+from kobert_pipeline.cli.run_results import finetune_result, result_of
 from kobert_pipeline.features import in_parts
 from kobert_pipeline.features.metrics import classification_report
 from kobert_pipeline.progress import Progress, report, shown_on, track
@@ -310,33 +310,6 @@ def test_results_name_reasons_and_spread() -> None:
             for seed, report in reports.items()
         ]
         assert finetune_result(of_dev).endswith(ending)
-
-
-@pytest.mark.parametrize(
-    ("encoder", "ngrams", "examples", "said"),
-    [
-        (80.0, 95.0, 40, ["on dev kind-ngrams is better (95.00, this 80.00): publish `source: kind-ngrams`"]),
-        (90.0, 95.0, 40, []),  # one standard error of the difference is 6.6 points
-        (97.5, 100.0, 40, []),
-        (95.0, 80.0, 40, []),
-        (93.0, 95.0, 4000, ["on dev kind-ngrams is better (95.00, this 93.00): publish `source: kind-ngrams`"]),
-    ],
-)
-def test_a_row_says_where_ngrams_alone_are_better(encoder: float, ngrams: float, examples: int, said: list) -> None:
-    def outcome(name: str, dev: float, features: str = "kind", **options: Any) -> Outcome:
-        inputs = {"features": Path("features") / features}
-        job = Job("finetune", Path(name), 1, {"seed": 1} | options, dict, (), inputs=inputs, name=name)
-        return Outcome(job, "done", 1.0, {"dev": {"macro_f1": dev, "accuracy": 1.0}})
-
-    trial = outcome("kind/grid/learning_rate=1", 1.0)
-    own, other = outcome("kind/1", encoder), outcome("kind-ngrams/1", ngrams, ngrams={})
-    elsewhere = outcome("mood-ngrams/1", 100.0, "mood", ngrams={})
-    worse = outcome("kind-words/1", 10.0, ngrams={})
-    outcomes = [trial, own, worse, other, elsewhere]
-    assert ngrams_lead([trial, own], outcomes, {"dev_examples": examples}) == said
-    assert ngrams_lead([own], [own], {"dev_examples": examples}) == [], "without such a classifier"
-    assert ngrams_lead([other], outcomes, {"dev_examples": examples}) == []
-    assert ngrams_lead([trial], [trial, other], {"dev_examples": examples}) == [], "before a seed is trained"
 
 
 def test_features_made_some_examples_at_a_time_are_the_same(tiny, tmp_path, kobert, monkeypatch) -> None:

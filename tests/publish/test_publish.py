@@ -295,7 +295,7 @@ def test_the_card_reads_questions_as_predict_does(tiny, tmp_path, capsys) -> Non
 
     example = {
         "question": "한글은 누가 언제 만들었는가?",
-        "context": "한글은 세종대왕이 1443년에 만들었다. 세종은 1446년 한글을 반포하였고, 학자 여덟 명이 책을 썼다.",
+        "context": "한글은 세종대왕이 1443년에 만들었다.\n세종은 1446년 한글을 반포하였고, 학자 여덟 명이 책을 썼다.",
     }
     answers = set()
     for number, options in enumerate(
