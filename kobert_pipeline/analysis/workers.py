@@ -7,6 +7,7 @@ pools survive that, unlike the standard library's), and its texts are retried in
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import TimeoutError as FutureTimeoutError
+from concurrent.futures import wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from functools import partial
@@ -20,12 +21,16 @@ from kobert_pipeline.morphemes.morpheme import Segmentation
 from kobert_pipeline.morphemes.segmenter import batches_of
 
 if TYPE_CHECKING:
-    from pebble import ProcessFuture
+    from pebble import ProcessFuture, ProcessPool
+
+    Task = tuple[ProcessPool, ProcessFuture[Any]]
 
 CHUNK_CHARACTERS = 100_000
 """Characters in one task: a second or two of work."""
 TASKS_PER_WORKER = 4
 """Tasks per worker that are queued or finished ahead of what has been consumed."""
+POLL = 1.0
+"""Seconds between two looks whether the pool of a task that is not done still works."""
 MAX_RESTARTS = 3
 """Pools in a row that may break before a task succeeds."""
 
@@ -78,29 +83,38 @@ class Workers:
     def segment(self, texts: Iterable[str]) -> Iterator[Segmentation | FailedDocument]:
         """The segmentation of each text, in order; the same for any number of workers."""
         # bounded, so that neither texts nor results of a whole corpus pile up in memory
-        waiting: deque[tuple[list[str], ProcessFuture[Any]]] = deque()
+        waiting: deque[tuple[list[str], Task]] = deque()
         chunks = batches_of(texts, CHUNK_CHARACTERS)
         waiting.extend((chunk, self._schedule(chunk)) for chunk in islice(chunks, self.num_workers * TASKS_PER_WORKER))
         while waiting:
             yield from self._result(*waiting.popleft())
             waiting.extend((chunk, self._schedule(chunk)) for chunk in islice(chunks, 1))
 
-    def _schedule(self, texts: list[str]) -> "ProcessFuture[Any]":
+    def _schedule(self, texts: list[str]) -> "Task":
         try:
-            return self.pool.schedule(_segment, args=[texts], timeout=self.timeout)
+            return self.pool, self.pool.schedule(_segment, args=[texts], timeout=self.timeout)
         except RuntimeError as error:  # it broke since the last result, or cannot start
             self._restart(error)
             return self._schedule(texts)
 
-    def _result(self, texts: list[str], future: "ProcessFuture[Any]") -> list[Segmentation | FailedDocument]:
+    def _finished(self, task: "Task") -> list[Segmentation]:
+        """The result of a task. Raises BrokenProcessPool where its pool broke before a worker had taken it, because
+        nobody finishes such a task, and whatever the task raised."""
+        pool, future = task
+        while not wait([future], POLL).done:
+            if pool is not self.pool or not pool.active:
+                raise BrokenProcessPool("its pool broke")
+        return list(future.result())
+
+    def _result(self, texts: list[str], task: "Task") -> list[Segmentation | FailedDocument]:
         from pebble import ProcessExpired
 
         try:
-            segmentations = list(future.result())
+            segmentations: list[Segmentation | FailedDocument] = [*self._finished(task)]
             self.broken = 0
             return segmentations
         except BrokenProcessPool as error:
-            if not self.pool.active:  # else another task of the broken pool has started a new one already
+            if not self.pool.active:  # else another of its tasks has had a new one started already
                 self._restart(error)
             return self._result(texts, self._schedule(texts))
         except ProcessExpired as error:

@@ -86,8 +86,8 @@ def refuse_missing(names: list[str], allowed: str = "text files with one text pe
     """Raise UserError for a name that is not a file, or for standard input twice. `allowed`: the files to name."""
     if missing := next((name for name in names if name != "-" and not Path(name).is_file()), None):
         folder = ", but a folder; a recipe's stage corpus reads whole files" if Path(missing).is_dir() else ""
-        # the shell leaves a pattern as it is where no file matches
-        folder = ", and no file matches this pattern" if "*" in missing and not folder else folder
+        if not folder and set(missing) & set("*?["):
+            folder = ", but a pattern that the shell left as it is: it is quoted, or no file matches it"
         raise UserError(f"{missing} is not a file{folder}; name {allowed}, or - for standard input")
     if names.count("-") > 1:
         raise UserError("- is given more than once, but standard input can be read only once; name it once")

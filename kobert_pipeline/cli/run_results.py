@@ -200,15 +200,9 @@ def finetune_result(group: list[Outcome], data: Mapping[str, Any] = MappingProxy
     parts = []
     if seeds:
         split = "test" if all("test" in counts for counts in seeds) else "dev"
-        ablations = [counts.get(f"{split}_prior_ablation", {}) for counts in seeds]
-        if all(ablations):
-            for name in ablations[0]:
-                scores = scores_over_seeds([ablation[name] for ablation in ablations])
-                parts.append(f"{split}, {name.replace('_', ' ')}: {', '.join(scores)}")
-        else:
-            parts += [f"{split} {score}" for score in scores_over_seeds([counts[split] for counts in seeds])]
-        if split == "test" and all(counts.get("dev") for counts in seeds):  # rows are chosen by dev
-            parts.append(f"dev {scores_over_seeds([counts['dev'] for counts in seeds])[0]}")
+        parts += split_scores(seeds, split)
+        if split == "test" and all(counts.get("dev") for counts in seeds):
+            parts += split_scores(seeds, "dev")  # by which rows are chosen
         if weights := seeds[0].get("ngrams_weights"):
             parts.append("weights of network and n-grams {:.2f} and {:.2f}".format(*weights))
         if len(seeds) > 1:
@@ -220,6 +214,18 @@ def finetune_result(group: list[Outcome], data: Mapping[str, Any] = MappingProxy
     if trials:
         parts.append(f"best of {trials} settings on dev" if seeds else f"{trials} settings tried")
     return ", ".join(parts)
+
+
+def split_scores(seeds: list[dict[str, Any]], split: str) -> list[str]:
+    """The scores on a split over the seeds, whose counts are given: of the network alone and with what is added to it,
+    where these were measured."""
+    ablations = [counts.get(f"{split}_prior_ablation", {}) for counts in seeds]
+    if not all(ablations):
+        return [f"{split} {score}" for score in scores_over_seeds([counts[split] for counts in seeds])]
+    return [
+        f"{split}, {name.replace('_', ' ')}: {', '.join(scores_over_seeds([ablation[name] for ablation in ablations]))}"
+        for name in ablations[0]
+    ]
 
 
 def worth(data: Mapping[str, Any], split: str) -> list[str]:

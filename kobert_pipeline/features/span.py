@@ -3,6 +3,7 @@ answers`, where answers are `[text, start]` in characters of the raw context, fr
 their offsets, since joined tokens would not give the raw text."""
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -184,8 +185,8 @@ class SpanTask(Task):
             begins, finishes = features.arrays["word_boundaries"][window].T
             starts, ends = np.where(begins, starts, -np.inf), np.where(finishes, ends, -np.inf)
             context = features.examples[features.arrays["example"][index]]["context"]
-            breaks = [position for position, character in enumerate(context) if character == "\n"]
-            lines = np.searchsorted(breaks, spans[:, 0])
+            # counted between the first characters of neighbours: only equal numbers mean anything
+            lines = np.cumsum([0, *(context.count("\n", *pair) for pair in pairwise(spans[:, 0].tolist()))])
         starts = starts + self.answer_priors.of_starts(features.arrays, window)
         candidates = self.answer_priors.of_candidates(features.arrays, window)
         return starts, ends, spans, self.max_answer_tokens, candidates, lines

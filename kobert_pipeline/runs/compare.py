@@ -251,9 +251,9 @@ def fine_tuning_table(rows: list[dict[str, Any]]) -> Table:
     parts = [(row, part) for row in rows for part in row.get("prior_ablation", [""])]
     for row, part in parts:
         key = _loss_key(row)
-        # of priors only the whole is measured on dev, by which runs are chosen
+        # of priors beside a test set only the whole is measured on dev, by which runs are chosen
         scores = {part: row.get("dev_scores", row["scores"])} if not part or part.startswith("network_and") else {}
-        on_dev_by_part = scores | row.get("dev_prior_ablation", {})
+        on_dev_by_part = scores | row.get("dev_prior_ablation" if "dev_scores" in row else "prior_ablation", {})
         lines.append(
             [row["run"], row["start"],
              *(f"{row[key]:,}" if key in row else "-" for key in ("parameters", "vocab_size", "tokens_seen")),

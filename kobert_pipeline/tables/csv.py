@@ -22,8 +22,8 @@ DELIMITERS = {".csv": ",", ".tsv": "\t", ".txt": "\t"}
 """Default delimiter by suffix of the file name."""
 DELIMITER_NAMES = {"\t": "tabs", ";": "semicolons", ",": "commas", "|": "bars"}
 """Delimiters to look for in a first line that does not contain the expected one."""
-BLANK = ",;|\t \r\n"
-"""Characters of a line without text."""
+BLANK = ',;|"'
+"""Characters that a line without text may have, besides white space."""
 LONGEST_CELL = 2**24
 """Characters, ten times as many as a book has. A quote that is never closed makes a cell of the rest of its file, up to
 this length."""
@@ -53,7 +53,7 @@ def read_csv(
     """
     with open_lines(path, encoding) as lines:
         above, first = list[str](), next(lines, "")
-        while first and not first.strip(BLANK):
+        while first and all(character in BLANK or character.isspace() for character in first):
             above.append(first)
             first = next(lines, "")
         separator = delimiter or default_delimiter(path, first)
@@ -61,10 +61,10 @@ def read_csv(
         undecodable = list[int]()  # numbers of lines
         lines = _checked(path, chain(above, [first], lines), undecodable)
         records = _quoted(path, lines, separator) if quoted else _plain(lines, separator)
-        top = next((record for record in records if not _is_blank(record)), (1, []))
+        top = next((one for one in records if isinstance(one, UnreadableInput) or one[0] > len(above)), (1, []))
         header = _header(path, top, separator, delimiter is None, columns)
         for index, record in enumerate(records, 1):
-            row = _row(path, record, index, header, quoted, len(above))
+            row = _row(path, record, index, header, quoted, len(above) + 1)
             # the lines of a record are read when it is asked for, so those up to its end are known here
             if undecodable and not lossy and isinstance(row, Row) and undecodable[-1] >= int(row.location.value):
                 row = unreadable_line(Undecodable(), row.location)
@@ -131,22 +131,17 @@ def refuse_wrong_header(path: Path, names: list[str], columns: Mapping[str, str]
             raise UnreadableInput("columns", problem)
 
 
-def _is_blank(record: Record | UnreadableInput) -> bool:
-    """Whether all cells of a record are empty."""
-    return not isinstance(record, UnreadableInput) and not any(map(str.strip, record[1]))
-
-
 def _row(
-    path: Path, record: Record | UnreadableInput, index: int, header: list[str], quoted: bool, above: int
+    path: Path, record: Record | UnreadableInput, index: int, header: list[str], quoted: bool, top: int
 ) -> Row | UnreadableInput | None:
-    """The row of a record, None for one without text. `above`: lines above the header."""
+    """The row of a record, None for one without text. `top`: the line of the header."""
     if isinstance(record, UnreadableInput):
         return record
-    if _is_blank(record):
-        return None
     line, cells = record
+    if not any(map(str.strip, cells)):
+        return None
     # where cells go over several lines, lines of the file are not rows of a spreadsheet
-    note = "" if line == above + index + 1 else f" (row {index:,} below the first)"
+    note = "" if line == top + index else f" (row {index:,} below the first)"
     location = Location(path, "line", line, note)
     if len(cells) == len(header):
         return Row(dict(zip(header, cells, strict=True)), location, index)

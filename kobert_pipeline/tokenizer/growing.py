@@ -60,8 +60,8 @@ def load_base(base: Path, analyzer: dict[str, Any]) -> Tokenizer:
 
 
 def grow_vocabulary(base: Tokenizer, trained: Tokenizer, vocab_size: int) -> Tokenizer:
-    """`base` with the special tokens and then the first tokens of `trained` that it lacks, numbers last, up to
-    `vocab_size`. Raises UserError where `base` is not WordPiece or `vocab_size` is too small."""
+    """`base` with the special tokens and then the first tokens of `trained` that it lacks, those with digits last, up
+    to `vocab_size`. Raises UserError where `base` is not WordPiece or `vocab_size` is too small."""
     # WordPiece needs nothing but a list of tokens: it takes the longest match, without merges or scores
     if not isinstance(base.model, models.WordPiece):
         kind = type(base.model).__name__
@@ -81,17 +81,17 @@ def grow_vocabulary(base: Tokenizer, trained: Tokenizer, vocab_size: int) -> Tok
             f"tokenizer.subword.vocab_size is {vocab_size}, but the {len(vocabulary)} tokens of tokenizer.base and the "
             f"special tokens that it lacks are {needed}; raise it to {needed} or more, or set keep: nothing"
         )
-    # ids are in the order of training: the alphabet first, then the pieces of the most frequent pairs
-    # numbers come last: those of a small corpus are many and rare, and their pieces (10-2) cut others
-    for token in sorted(tokens_by_id(trained), key=is_long_number):
+    # ids are in the order of training: the alphabet first, then the pieces of the most frequent pairs. Tokens with
+    # digits come last: the numbers of a small corpus are many and rare, and their pieces (10-2) cut others
+    for token in sorted(tokens_by_id(trained), key=has_digits):
         if len(vocabulary) >= vocab_size:
             break
         vocabulary.setdefault(token, len(vocabulary))
     return _word_piece(vocabulary, list(special.values()))
 
 
-def is_long_number(token: str) -> bool:
-    """Whether a token has digits and more than one character."""
+def has_digits(token: str) -> bool:
+    """Whether a token of more than one character has digits."""
     return len(token.removeprefix(WORD_MARK)) > 1 and any(map(str.isdigit, token))
 
 

@@ -5,6 +5,7 @@ import os
 import signal
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 from kobert_pipeline.morphemes.segmenter import Segmenter
 
@@ -23,3 +24,16 @@ class FaultySegmenter:
             if "거절한다" in text:
                 raise RuntimeError("not this one")
             yield from Segmenter("whitespace").segment([text])
+
+
+@dataclass(frozen=True)
+class DiesAtItsFirstStart(FaultySegmenter):
+    """The first process that loads it is killed, as by a machine without memory."""
+
+    started: Path
+
+    def segment(self, texts, num_workers=None):
+        if not self.started.exists():
+            self.started.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        yield from super().segment(texts)

@@ -1,15 +1,14 @@
 """A text on which the analyzer dies or hangs is the only one lost and is named; absurd texts do no harm."""
 
 import os
+import signal
 import subprocess
 import sys
 import time
 import unicodedata
-from concurrent.futures.process import BrokenProcessPool
 
 import pytest
-from faulty import FaultySegmenter
-from pebble import ProcessFuture
+from faulty import DiesAtItsFirstStart, FaultySegmenter
 
 from kobert_pipeline.analysis import stage
 from kobert_pipeline.analysis.analyzed import analysis_parts, read_analysis
@@ -111,20 +110,25 @@ def test_absurd_texts_are_analysed_like_others(tmp_path, share):
         assert "".join(text[one.start : one.end] for one in row.segmentation) == "".join(text.split())
 
 
-def test_a_pool_that_breaks_is_started_anew_and_nothing_is_lost():
-    with Workers(FaultySegmenter(), 1, 30) as workers:
-        first = workers._schedule([GOOD[0]])
-        assert len(workers._result([GOOD[0]], first)) == 1
-        broken = workers.pool
-        broken.stop()
-        broken.join()
-        future = ProcessFuture()
-        future.set_exception(BrokenProcessPool("All workers expired"))
-        assert len(workers._result([GOOD[0], GOOD[1]], future)) == 2
-        assert workers.pool is not broken and workers.broken == 0
-        workers.pool.stop()
-        workers.pool.join()
-        assert len(workers._result([GOOD[1]], workers._schedule([GOOD[1]]))) == 1
+@pytest.mark.parametrize("num_workers", [1, 2])
+def test_a_pool_that_breaks_is_started_anew_and_nothing_is_lost(num_workers, tmp_path):
+    """Its tasks are too large for a pipe to hold them all."""
+    texts = [f"{number}번 글이 왔다 " * (CHUNK_CHARACTERS // 10) for number in range(6)]
+    signal.signal(signal.SIGALRM, lambda *_: pytest.fail("it hangs"))
+    signal.alarm(120)
+    try:
+        with Workers(DiesAtItsFirstStart(tmp_path / "started"), num_workers, 60) as workers:
+            first = workers.pool
+            results = list(workers.segment(texts))
+            assert (workers.pool is not first or num_workers == 2) and workers.broken == 0
+            workers.pool.stop()  # between two results
+            workers.pool.join()
+            results += workers.segment(texts[:1])
+    finally:
+        signal.alarm(0)
+    assert [result.words(text) for text, result in zip([*texts, texts[0]], results, strict=True)] == [
+        alone(text) for text in [*texts, texts[0]]
+    ]
 
 
 def test_a_document_that_fails_is_named_in_the_counts_and_left_out(tmp_path, monkeypatch):

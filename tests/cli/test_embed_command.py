@@ -184,7 +184,7 @@ def test_what_cannot_be_done_is_refused_in_one_sentence(place: Path, kobert: Cal
         Path(name).write_bytes(content)
     for line, said in [
         ("gone.txt", "gone.txt is not a file"),
-        ("gone-*.txt", "gone-*.txt is not a file, and no file matches this pattern"),
+        ("gone-*.txt", "gone-*.txt is not a file, but a pattern that the shell left as it is"),
         (". ", ". is not a file"),
         ("empty.txt", "empty.txt is empty"),
         ("blank.txt --out v.npy", "blank.txt is empty"),

@@ -279,16 +279,24 @@ def test_results_name_reasons_and_spread() -> None:
     def outcome(name: str, counts: dict) -> Outcome:
         return Outcome(Job("finetune", Path(name), 1, {"seed": 1}, dict, (), name=name), "done", 1.0, counts)
 
-    seeds = [outcome(f"nsmc/{seed}", {"dev": {}, "test": {"accuracy": 80.0 + seed}}) for seed in (1, 2, 3)]
+    seeds = [
+        outcome(f"nsmc/{seed}", {"dev": {"accuracy": 90.0 + seed}, "test": {"accuracy": 80.0 + seed}})
+        for seed in (1, 2, 3)
+    ]
     trial = outcome("nsmc/grid/learning_rate=1", {"dev": {"accuracy": 1.0}})
     assert finetune_result([trial, *seeds]) == (
-        "test accuracy 82.00 (81.00 to 83.00), 3 seeds, best of 1 settings on dev"
+        "test accuracy 82.00 (81.00 to 83.00), dev accuracy 92.00 (91.00 to 93.00), 3 seeds, best of 1 settings on dev"
+    )
+    both = {"network_alone": {"f1": 1.0}, "network_and_n-grams": {"f1": 2.0}}
+    parts = {"test": {"f1": 2.0}, "test_prior_ablation": both, "dev": {"f1": 2.0}, "dev_prior_ablation": both}
+    assert finetune_result([outcome("nsmc/1", parts)]) == ", ".join(
+        f"{split}, network {part}" for split in ("test", "dev") for part in ("alone: f1 1.00", "and n-grams: f1 2.00")
     )
 
     assert finetune_result([trial]) == "1 settings tried", "before a seed is trained"
 
     made = {"dev_examples": 2, "dev_examples_synthetic": 2, "test_examples": 1}
-    assert finetune_result(seeds[:1], made) == "test accuracy 81.00, only 1 test example"
+    assert finetune_result(seeds[:1], made) == "test accuracy 81.00, dev accuracy 91.00, only 1 test example"
     of_dev = [outcome("nsmc/1", {"dev": {"accuracy": 50.0}})]
     assert finetune_result(of_dev, made) == (
         "dev accuracy 50.00, only 2 dev examples, 2 dev examples were made by rules, not by people"

@@ -120,6 +120,8 @@ NUMBERED = [
     ("a.csv", 'text,n\n\n"가\n가",1\n,\n나,2\n', [(2, "line 3"), (4, "line 6 (row 4 below the first)")]),
     ("a.csv", "text,label\n가,0\n,\n나,1\n , \n,\n", [(1, "line 2"), (3, "line 4")]),
     ("a.csv", "\n;;\ntext;n\n가;1\n\n나;2\n", [(1, "line 4"), (3, "line 6")]),
+    ("a.csv", ";;\ntext,n\n가,1\n나,2\n", [(1, "line 3"), (2, "line 4")]),
+    ("a.csv", '"","\u3000"\ntext,n\n가,"1\n2"\n나,2\n', [(1, "line 3"), (2, "line 5 (row 2 below the first)")]),
     ("a.tsv", "text\tlabel\n가\t0\n\t\n나\t1\n\t\n", [(1, "line 2"), (3, "line 4")]),
     ("a.jsonl", '{"text": "가"}\n\n{"text": ""}\n', [(1, "line 1"), (2, "line 3")]),
     ("a.json", '[{"text": "가"}, {}]', [(1, "entry 1"), (2, "entry 2")]),
