@@ -81,8 +81,8 @@ WRONG = [
      r"no column 'documnt' - did you mean 'document'\?.*; name the column with --column; the first line of"),
     ("a.csv", "id,글\n1,가\n", "nsmc", [],
      r"no column is the text of the task nsmc \(known are text, sentence, document; found were id, 글\); "
-     r"name it with --column; the first line of the file must hold the names of the columns, so add one if yours has "
-     r"none$"),
+     r"name it with --column; the first line of the file must hold the names of the columns: delete what is above "
+     r"them, or add them$"),
     ("a.tsv", PAIRS, "nsmc", ["sentence1", "sentence2"], "model reads text; name no more columns"),
     ("a.csv", "document\n", "nsmc", [], r"a\.csv has no rows; add some"),
     ("a.jsonl", '{"text": [3]}', "classification", [], r"a\.jsonl, line 1: the column 'text' holds list, text was"),
