@@ -97,9 +97,9 @@ class Workers:
             self._restart(error)
             return self._schedule(texts)
 
-    def _finished(self, task: "Task") -> list[Segmentation]:
-        """The result of a task. Raises BrokenProcessPool where its pool broke before a worker had taken it, because
-        nobody finishes such a task, and whatever the task raised."""
+    def _wait_for(self, task: "Task") -> list[Segmentation]:
+        """Wait for a task and return its result. Raises BrokenProcessPool where its pool broke before a worker took it,
+        because nobody finishes such a task, and whatever the task raised."""
         pool, future = task
         while not wait([future], POLL).done:
             if pool is not self.pool or not pool.active:
@@ -110,7 +110,7 @@ class Workers:
         from pebble import ProcessExpired
 
         try:
-            segmentations: list[Segmentation | FailedDocument] = [*self._finished(task)]
+            segmentations: list[Segmentation | FailedDocument] = [*self._wait_for(task)]
             self.broken = 0
             return segmentations
         except BrokenProcessPool as error:

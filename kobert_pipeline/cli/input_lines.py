@@ -85,10 +85,12 @@ def note_format(name: str) -> None:
 def refuse_missing(names: list[str], allowed: str = "text files with one text per line") -> None:
     """Raise UserError for a name that is not a file, or for standard input twice. `allowed`: the files to name."""
     if missing := next((name for name in names if name != "-" and not Path(name).is_file()), None):
-        folder = ", but a folder; a recipe's stage corpus reads whole files" if Path(missing).is_dir() else ""
-        if not folder and set(missing) & set("*?["):
-            folder = ", but a pattern that the shell left as it is: it is quoted, or no file matches it"
-        raise UserError(f"{missing} is not a file{folder}; name {allowed}, or - for standard input")
+        reason = ""
+        if Path(missing).is_dir():
+            reason = ", but a folder; a recipe's stage corpus reads whole files"
+        elif set(missing) & set("*?["):
+            reason = ", but a pattern that the shell left as it is: it is quoted, or no file matches it"
+        raise UserError(f"{missing} is not a file{reason}; name {allowed}, or - for standard input")
     if names.count("-") > 1:
         raise UserError("- is given more than once, but standard input can be read only once; name it once")
 

@@ -316,8 +316,9 @@ def _add_ngrams(
     encoder = _encoder_predictions(task, features, "dev", model)
     added = with_ngrams.train(encoder, without(train, options.fold(seed)), max_length, backend, seed, model)
     both = added.add_to(encoder)
-    ablation = {"dev_prior_ablation": rounded_ablation(both)}
-    return {"dev": rounded_scores(both), **ablation, "ngrams_weights": list(added.weights)}
+    return {
+        "dev": rounded_scores(both), "dev_prior_ablation": rounded_ablation(both), "ngrams_weights": list(added.weights)
+    }  # fmt: skip
 
 
 def _encoder_predictions(task: Task, features: Path, split: str, folder: Path) -> Predicted:

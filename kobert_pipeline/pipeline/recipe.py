@@ -238,13 +238,12 @@ class Recipe(Options):
             self._check_init(name, tuned.earlier)
         if tuned.distill:
             self._check_distillation(name, tuned.distill, features)
-        # rows of their features are texts
-        of_texts = {"ngrams": tuned.ngrams, "with_ngrams": tuned.with_ngrams, "cross_fit": tuned.cross_fit}
-        if (option := next(filter(of_texts.get, of_texts), "")) and not labels_single_texts(task):
-            raise ValueError(
-                f"finetune.{name}.{option} needs a task that gives a single text one of several labels, but {features} "
-                f"is for {task.name}; leave it out"
-            )
+        for option in ("ngrams", "with_ngrams", "cross_fit"):  # they take the rows of the features for texts
+            if getattr(tuned, option) and not labels_single_texts(task):
+                raise ValueError(
+                    f"finetune.{name}.{option} needs a task that gives a single text one of several labels, but "
+                    f"{features} is for {task.name}; leave it out"
+                )
         if tuned.encoder == "frozen" and not (isinstance(task, TaggingTask) or labels_single_texts(task)):
             raise ValueError(f"finetune.{name}.encoder is 'frozen', which {task.name} does not support; leave it out")
         if tuned.class_weights and not learns_one_label(task):

@@ -124,17 +124,14 @@ def _scores(folder: Path) -> dict[str, Any]:
         row["start"] = start
     if start == NO_MODEL:
         row["parameters"] = runs[-1]["counts"]["ngrams"]
-    if ablation := ablation_by_metric(runs, split):
-        row["prior_ablation"] = {part: _spreads(values) for part, values in ablation.items()}
+    row |= _ablation("prior_ablation", runs, split)
     # any of the seeds: current ones have the same features
     if runs and manifest.is_finished(features := features_folder(folder, runs[0])):
         row["examples"] = manifest.read(features)["counts"][f"{split}_examples"]
     if left_out:
         row["left_out"] = left_out
     if split == "test":
-        row["dev_scores"] = _summary(runs, "dev")
-        if ablation := ablation_by_metric(runs, "dev"):
-            row["dev_prior_ablation"] = {part: _spreads(values) for part, values in ablation.items()}
+        row |= {"dev_scores": _summary(runs, "dev")} | _ablation("dev_prior_ablation", runs, "dev")
     trials = {
         path.parent.name: manifest.read(path.parent)["counts"].get("dev")
         for path in sorted(folder.glob(f"grid/*/{FINISHED}"))
@@ -154,6 +151,12 @@ def _other_start(runs: list[dict[str, Any]]) -> str:
 def _summary(runs: list[dict[str, Any]], split: str) -> dict[str, Any]:
     """{metric: mean, spread and range} of a split over the seeds."""
     return _spreads(scores_by_metric(runs, split)) if runs else {}
+
+
+def _ablation(entry: str, runs: list[dict[str, Any]], split: str) -> dict[str, Any]:
+    """The `entry` of a row with `ablation_by_metric` as means, spreads and ranges; {} where there is none."""
+    ablation = {part: _spreads(values) for part, values in ablation_by_metric(runs, split).items()}
+    return {entry: ablation} if ablation else {}
 
 
 def _spreads(values: dict[str, list[float]]) -> dict[str, Any]:
@@ -252,8 +255,8 @@ def fine_tuning_table(rows: list[dict[str, Any]]) -> Table:
     for row, part in parts:
         key = _loss_key(row)
         # of priors beside a test set only the whole is measured on dev, by which runs are chosen
-        scores = {part: row.get("dev_scores", row["scores"])} if not part or part.startswith("network_and") else {}
-        on_dev_by_part = scores | row.get("dev_prior_ablation" if "dev_scores" in row else "prior_ablation", {})
+        whole = {part: row.get("dev_scores", row["scores"])} if not part or part.startswith("network_and") else {}
+        on_dev_by_part = whole | row.get("dev_prior_ablation" if "dev_scores" in row else "prior_ablation", {})
         lines.append(
             [row["run"], row["start"],
              *(f"{row[key]:,}" if key in row else "-" for key in ("parameters", "vocab_size", "tokens_seen")),

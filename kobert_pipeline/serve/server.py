@@ -161,7 +161,7 @@ def worker_app(
 def listen(host: str, port: int) -> socket.socket:
     """A listening socket. Raises UserError where the address is taken or is not one of this machine."""
     try:
-        # `create_server` takes every host for IPv4 unless it is told the family
+        # `create_server` takes every host for IPv4 where no family is given
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         return socket.create_server((host, port), family=family, backlog=1024)
     except OSError as error:

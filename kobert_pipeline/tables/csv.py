@@ -61,8 +61,8 @@ def read_csv(
         undecodable = list[int]()  # numbers of lines
         lines = _checked(path, chain(above, [first], lines), undecodable)
         records = _quoted(path, lines, separator) if quoted else _plain(lines, separator)
-        top = next((one for one in records if isinstance(one, UnreadableInput) or one[0] > len(above)), (1, []))
-        header = _header(path, top, separator, delimiter is None, columns)
+        below = (record for record in records if isinstance(record, UnreadableInput) or record[0] > len(above))
+        header = _header(path, next(below, (1, [])), separator, delimiter is None, columns)
         for index, record in enumerate(records, 1):
             row = _row(path, record, index, header, quoted, len(above) + 1)
             # the lines of a record are read when it is asked for, so those up to its end are known here
@@ -132,16 +132,16 @@ def refuse_wrong_header(path: Path, names: list[str], columns: Mapping[str, str]
 
 
 def _row(
-    path: Path, record: Record | UnreadableInput, index: int, header: list[str], quoted: bool, top: int
+    path: Path, record: Record | UnreadableInput, index: int, header: list[str], quoted: bool, header_line: int
 ) -> Row | UnreadableInput | None:
-    """The row of a record, None for one without text. `top`: the line of the header."""
+    """The row of a record, None for one without text."""
     if isinstance(record, UnreadableInput):
         return record
     line, cells = record
     if not any(map(str.strip, cells)):
         return None
     # where cells go over several lines, lines of the file are not rows of a spreadsheet
-    note = "" if line == top + index else f" (row {index:,} below the first)"
+    note = "" if line == header_line + index else f" (row {index:,} below the first)"
     location = Location(path, "line", line, note)
     if len(cells) == len(header):
         return Row(dict(zip(header, cells, strict=True)), location, index)

@@ -4,7 +4,6 @@ A checkpoint is a folder `step-00000500` with `model.safetensors`, `optimizer.sa
 `checkpoint.json`, which holds the SHA-256 of the other files and its own digest.
 """
 
-import os
 import re
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -20,6 +19,7 @@ from kobert_pipeline.distributed import is_main_process
 from kobert_pipeline.errors import Damaged
 from kobert_pipeline.files import (
     PART_SUFFIX,
+    atomic_write,
     read_json_with_digest,
     remove_files,
     remove_if_empty,
@@ -96,9 +96,8 @@ def _write(folder: Path, step: int, tensors: dict[str, dict[str, torch.Tensor]],
     _remove(part)
     part.mkdir(parents=True, exist_ok=True)
     for name in TENSORS:
-        save_file(tensors[name], part / name)
-        with (part / name).open("rb") as file:
-            os.fsync(file.fileno())  # older checkpoints go below, so this one must outlive a power failure
+        with atomic_write(part / name) as temporary:  # on the disk, too, before older checkpoints are deleted below
+            save_file(tensors[name], temporary)
     files = {name: sha256(part / name) for name in TENSORS}
     write_json_with_digest(part / INDEX, {"step": step, "files": files})
     # a checkpoint of the same step is replaced: a folder cannot be renamed to one that is not empty
