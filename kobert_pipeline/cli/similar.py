@@ -256,10 +256,10 @@ def snippets(query: str, texts: list[str]) -> list[str]:
     lines = [" ".join(text.split()) for text in texts]
     if max(map(len, lines), default=0) <= CHARACTERS_SHOWN:
         return lines
-    from kobert_pipeline.questions.bm25 import QUESTION_WORDS, passage_of, search_terms
+    from kobert_pipeline.questions.bm25 import QUESTION_WORDS, passages_of, search_terms
 
     terms = set(search_terms([query], QUESTION_WORDS)[0])
-    return [passage_of(line, terms, CHARACTERS_SHOWN) for line in lines]
+    return passages_of(lines, terms, CHARACTERS_SHOWN)
 
 
 def place_name(location: dict[str, Any], unit: str) -> str:

@@ -124,13 +124,17 @@ def is_content(morpheme: str) -> bool:
     return tag.startswith(CONTENT) or not tag.startswith(NO_CONTENT)
 
 
-def passage_of(line: str, terms: Collection[str], width: int) -> str:
-    """The part of a one-line text, at most `width` characters long, that has the most different `terms` of a search;
-    the beginning of the text where it has none."""
-    line = composed(line)
-    if len(line) <= width:
-        return line
-    hits = sorted((start, term) for start, term in placed_terms([line])[0] if term in terms)
+def passages_of(lines: Sequence[str], terms: Collection[str], width: int) -> list[str]:
+    """Of each one-line text the part, at most `width` characters long, that has the most different `terms` of a search;
+    its beginning where it has none."""
+    lines = list(map(composed, lines))
+    placed = iter(placed_terms([line for line in lines if len(line) > width]))
+    return [passage_of(line, next(placed), terms, width) if len(line) > width else line for line in lines]
+
+
+def passage_of(line: str, placed: Sequence[tuple[int, str]], terms: Collection[str], width: int) -> str:
+    """The part of a longer line with the most different of the `terms`; `placed` are all terms in it."""
+    hits = sorted((start, term) for start, term in placed if term in terms)
     before, shown = width // 4, width - 2  # characters before the first term, and without the ellipses
     begin = densest(hits, shown - before) - before if hits else 0
     begin = max(0, min(begin, len(line) - shown))

@@ -14,7 +14,7 @@ from kobert_pipeline.files import read_json, write_json
 from kobert_pipeline.inference import embed as embedding
 from kobert_pipeline.inference.embed import Embedder
 from kobert_pipeline.inference.text_index import INDEX
-from kobert_pipeline.questions.bm25 import QUESTION_WORDS, Bm25, densest, passage_of, search_terms
+from kobert_pipeline.questions.bm25 import QUESTION_WORDS, Bm25, densest, passages_of, search_terms
 
 LINES = [
     "배우들의 연기가 좋았다",
@@ -134,10 +134,9 @@ def test_a_passage_has_what_a_search_for_the_query_looks_for(query: str, shown: 
     found = ["배우의 연기가 좋았다. ", "그래서 피고가 항소하였다. ", "그러나 사이버명예훼손은 아니다. "]
     line = "가나다 " * 50 + "누가 왔다. " + ("그리고 " * 200).join(found) + "라마바 " * 60
     terms = set(search_terms([query], QUESTION_WORDS)[0])
-    passage = passage_of(line, terms, 120)
+    passage, short, decomposed = passages_of([line, "짧은 글", normalize("NFD", line)], terms, 120)
     assert shown in passage and len(passage) <= 120 and passage.strip("…") in line
-    assert passage_of(normalize("NFD", line), terms, 120) == passage
-    assert passage_of("짧은 글", terms, 120) == "짧은 글"
+    assert (short, decomposed) == ("짧은 글", passage)
 
 
 @pytest.mark.parametrize("seed", range(5))
