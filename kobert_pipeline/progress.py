@@ -115,7 +115,8 @@ def by_source_text(counts: dict[str, Any]) -> str:
     else:
         after = counts.get("held_out_after", {})
         listed = [f"{value:.2f}" for name, value in after.items() if name.endswith("perplexity_per_character")]
-    return f"perplexity per character {', '.join(listed)}" if listed else ""
+    when = " after training" if counts.get("new_head") else ""
+    return f"perplexity per character{when} {', '.join(listed)}" if listed else ""
 
 
 def new_head_text(counts: dict[str, Any]) -> str:

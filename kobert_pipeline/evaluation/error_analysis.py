@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from kobert_pipeline.features.answer_spans import answer_tokens
 from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.metrics import korquad_exact_match, korquad_f1
 from kobert_pipeline.features.predicted import Predicted
-from kobert_pipeline.features.span import answer_tokens
 from kobert_pipeline.features.task import Example
 from kobert_pipeline.tokenizer.report import around, same_answer, unseen
 

@@ -3,7 +3,6 @@ answers`, where answers are `[text, start]` in characters of the raw context, fr
 their offsets, since joined tokens would not give the raw text."""
 
 from collections.abc import Iterator
-from itertools import pairwise
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -11,11 +10,19 @@ from pydantic import Field
 
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.answer_calibration import TEMPERATURES, AnswerCalibration, log_odds
+from kobert_pipeline.features.answer_spans import (
+    EMPTY,
+    ScoredWindow,
+    answer_tokens,
+    context_offsets,
+    text_parts,
+    word_boundaries,
+)
 from kobert_pipeline.features.format import Features, flatten, row_starts
 from kobert_pipeline.features.metrics import korquad_exact_match, korquad_scores
-from kobert_pipeline.features.task import Example, Task, exactly, without_leading_space
+from kobert_pipeline.features.task import Example, Task, exactly
 from kobert_pipeline.morphemes.analyzer_loader import analyzer
-from kobert_pipeline.morphemes.normalization import remove_invisible, replace_surrogates
+from kobert_pipeline.morphemes.normalization import replace_surrogates
 from kobert_pipeline.questions.answer_priors import NO_PRIORS, AnswerPriors
 from kobert_pipeline.questions.exact_match import match_types
 from kobert_pipeline.tokenizer.loading import splits_into_morphemes
@@ -55,9 +62,9 @@ class SpanTask(Task):
     near (after the exact match of Chen et al., ACL 2017), so that a model with little pretraining need not learn to
     compare words. For architectures with token types: bert, roberta, electra, albert, splinter."""
     whole_words: bool = Field(False, exclude_if=lambda value: not value)
-    """Whether predicted answers begin and end at morpheme boundaries, and cross no line break. No effect with a
-    tokenizer that splits texts into eojeols, particles included: `plain/`, the style `none`, and other packages'
-    checkpoints."""
+    """Whether predicted answers begin and end at morpheme boundaries, cross no line break, and have both of a pair of
+    brackets or quotation marks or none. No effect with a tokenizer that splits texts into eojeols, particles included:
+    `plain/`, the style `none`, and other packages' checkpoints."""
     answer_priors: AnswerPriors = Field(NO_PRIORS, exclude_if=lambda value: value == NO_PRIORS)
     """What rules add to the scores of predicted answers, by what Kiwi finds; 0: nothing."""
     answer_calibration: AnswerCalibration | None = Field(None, exclude_if=lambda value: value is None)
@@ -165,31 +172,30 @@ class SpanTask(Task):
         return best
 
     def best_spans(self, logits: dict[str, list[np.ndarray]], features: Features) -> Spans:
-        """By example number, the best `best_span` over all its windows; examples without a span are missing."""
+        """By example number, the best span of all its windows; examples without a span are missing."""
         best: dict[int, tuple[float, int, int]] = {}
         for i, example in enumerate(features.arrays["example"].tolist()):
-            span = best_span(*self._window(i, logits, features))
+            span = self._window(i, logits, features).best()
             if span and (example not in best or span[0] > best[example][0]):
                 best[example] = span
         return best
 
-    def _window(self, index: int, logits: dict[str, list[np.ndarray]], features: Features) -> tuple[Any, ...]:
-        """The arguments of `best_span` for a window, with what priors and boundaries of words change."""
+    def _window(self, index: int, logits: dict[str, list[np.ndarray]], features: Features) -> ScoredWindow:
+        """A window as it is scored, with what priors and boundaries of words change."""
         window = slice(*features.arrays["windows"][index : index + 2])
         spans = features.arrays["offsets"][window]
         # logits of a padded batch are longer than the window
         starts, ends = (logits[name][index][: len(spans)] for name in ("start_logits", "end_logits"))
-        lines = None
+        parts = None
         # a tokenizer that splits into eojeols gives no boundaries: answers end before the particle, inside a word
         if self.whole_words and "word_boundaries" in features.arrays:
             begins, finishes = features.arrays["word_boundaries"][window].T
             starts, ends = np.where(begins, starts, -np.inf), np.where(finishes, ends, -np.inf)
             context = features.examples[features.arrays["example"][index]]["context"]
-            # counted between the first characters of neighbours: only equal numbers mean anything
-            lines = np.cumsum([0, *(context.count("\n", *pair) for pair in pairwise(spans[:, 0].tolist()))])
+            parts = text_parts(context)
         starts = starts + self.answer_priors.of_starts(features.arrays, window)
         candidates = self.answer_priors.of_candidates(features.arrays, window)
-        return starts, ends, spans, self.max_answer_tokens, candidates, lines
+        return ScoredWindow(starts, ends, spans, self.max_answer_tokens, candidates, parts)
 
     def null_candidates(self, logits: dict[str, list[np.ndarray]], features: Features) -> dict[int, float]:
         """By example number, the score with which no answer competes against spans; {} where all have an answer."""
@@ -206,7 +212,7 @@ class SpanTask(Task):
         for i, example in enumerate(features.arrays["example"].tolist()):
             windows_of.setdefault(example, []).append(i)
         for example in examples:
-            of_windows = [all_spans(*self._window(i, logits, features)) for i in windows_of.get(example, ())]
+            of_windows = [self._window(i, logits, features).spans() for i in windows_of.get(example, ())]
             scores, spans = (np.concatenate([*parts]) for parts in zip(EMPTY, *of_windows, strict=True))
             if len(of_windows) > 1:
                 # best first, since of equal spans `np.unique` gives the first
@@ -285,116 +291,3 @@ class SpanTask(Task):
     def content(self, example: Example) -> str:
         """The context."""
         return str(example["context"])
-
-
-def context_offsets(context: str, offsets: list[tuple[int, int]], sides: list[int | None]) -> list[tuple[int, int]]:
-    """The characters of each token of a window, without leading spaces; (-1, -1) for tokens outside the context, since
-    offsets of the question would be mistaken for characters of the context."""
-    return [
-        without_leading_space(context, span) if side == 1 else (-1, -1)
-        for span, side in zip(offsets, sides, strict=True)
-    ]
-
-
-def word_boundaries(offsets: list[list[tuple[int, int]]], encoded: Any, example_of: list[int]) -> np.ndarray:
-    """For each token of all windows, (tokens, 2): whether a word of the context begins with it, and whether one ends
-    with it. A word that the end of a window cuts ends in the next window. `encoded` is what the tokenizer gave."""
-    first: dict[tuple[int, int | None], int] = {}
-    last: dict[tuple[int, int | None], int] = {}
-    word_ids = [encoded.word_ids(window) for window in range(len(offsets))]
-    windows = list(zip(offsets, word_ids, example_of, strict=True))
-    for row, words, example in windows:
-        for (start, end), word in zip(row, words, strict=True):
-            if start >= 0:  # the question's words have the same ids
-                key = example, word
-                first[key], last[key] = min(first.get(key, start), start), max(last.get(key, end), end)
-    return np.array(
-        [
-            (start == first[example, word], end == last[example, word]) if start >= 0 else (False, False)
-            for row, words, example in windows
-            for (start, end), word in zip(row, words, strict=True)
-        ],
-        np.uint8,
-    )
-
-
-def answer_tokens(offsets: list[tuple[int, int]], answers: list[list[Any]]) -> tuple[int, int]:
-    """First and last token of the first answer, or (0, 0), which is [CLS], where the window does not contain all of
-    it."""
-    if not answers:
-        return 0, 0
-    # a window that holds only a part of the answer is trained as one without it, as in BERT's run_squad
-    text, start = answers[0]
-    # tokens exclude white space and invisible characters
-    visible = [position for position, character in enumerate(text, start) if remove_invisible(character).strip()]
-    start, end = (visible[0], visible[-1] + 1) if visible else (0, 0)
-    first = [i for i, (left, right) in enumerate(offsets) if left <= start < right]
-    last = [i for i, (left, right) in enumerate(offsets) if left < end <= right]
-    return (first[0], last[-1]) if first and last else (0, 0)
-
-
-def best_span(
-    start_logits: np.ndarray,
-    end_logits: np.ndarray,
-    offsets: np.ndarray,
-    longest: int,
-    candidates: tuple[np.ndarray, np.ndarray] | None = None,
-    lines: np.ndarray | None = None,
-) -> tuple[float, int, int] | None:
-    """The best (score, first character, end character) of a span of at most `longest` tokens inside the context, or
-    None where no token is in the context. Shapes: logits (L,), `offsets` (L, 2), and `candidates`, as
-    `AnswerPriors.of_candidates` gives them: lengths and priors, (L, SLOTS) both. `lines`, (L,): the line of each token,
-    where answers are inside one."""
-    low, scores = span_scores(start_logits, end_logits, offsets, longest, candidates, lines)
-    if not scores.size:
-        return None
-    first, last = np.unravel_index(int(scores.argmax()), scores.shape)
-    if scores[first, last] == -np.inf:  # no word of the context ends within `longest` tokens
-        return None
-    return float(scores[first, last]), int(offsets[low + first, 0]), int(offsets[low + last, 1])
-
-
-def span_scores(
-    start_logits: np.ndarray,
-    end_logits: np.ndarray,
-    offsets: np.ndarray,
-    longest: int,
-    candidates: tuple[np.ndarray, np.ndarray] | None = None,
-    lines: np.ndarray | None = None,
-) -> tuple[int, np.ndarray]:
-    """The first token of the context, and the scores (C, C) of the spans from each of its C tokens to each, -inf for
-    spans that may not be answered. The arguments are `best_span`'s."""
-    inside = np.flatnonzero(offsets[:, 0] >= 0)
-    if not len(inside):
-        return 0, np.zeros((0, 0))
-    low, high = inside[0], inside[-1] + 1  # (L,) -context-> (C,): the context is one run
-    scores = start_logits[low:high, None].astype(np.float64) + end_logits[None, low:high]  # (C,) + (C,) -> (C, C)
-    if candidates:
-        for lengths, priors in zip(*(array[low:high].T for array in candidates), strict=True):
-            firsts = np.flatnonzero(lengths)
-            scores[firsts, firsts + lengths[firsts].astype(int) - 1] += priors[firsts]
-    # start <= end, and at most `longest` tokens: a band above the diagonal
-    allowed = np.triu(np.ones_like(scores, bool)) & np.tril(np.ones_like(scores, bool), longest - 1)
-    if lines is not None:
-        allowed &= lines[low:high, None] == lines[None, low:high]
-    scores[~allowed] = -np.inf
-    return int(low), scores
-
-
-EMPTY = np.zeros(0), np.zeros((0, 2), np.int64)
-"""What `all_spans` gives for a window without spans."""
-
-
-def all_spans(
-    start_logits: np.ndarray,
-    end_logits: np.ndarray,
-    offsets: np.ndarray,
-    longest: int,
-    candidates: tuple[np.ndarray, np.ndarray] | None = None,
-    lines: np.ndarray | None = None,
-) -> tuple[np.ndarray, np.ndarray]:
-    """The scores (n,) of all spans that may be answered, and their characters (n, 2), where `best_span` gives the
-    best."""
-    low, scores = span_scores(start_logits, end_logits, offsets, longest, candidates, lines)
-    firsts, lasts = np.nonzero(scores > -np.inf)
-    return scores[firsts, lasts], np.stack([offsets[low + firsts, 0], offsets[low + lasts, 1]], axis=1).astype(np.int64)

@@ -15,7 +15,7 @@ from kobert_pipeline.files import read_json, write_json
 from kobert_pipeline.inference.embed import Embedder, write_embeddings
 from kobert_pipeline.inference.nearest import normalized
 from kobert_pipeline.inference.similar import Scores, TextEmbedder
-from kobert_pipeline.progress import current_display, report
+from kobert_pipeline.progress import current_display
 from kobert_pipeline.questions.bm25 import Bm25
 
 VERSION = 2
@@ -93,7 +93,6 @@ def write_index(out: Path, rows: Sequence[dict[str, Any]], unit: str, embedder: 
             for row in rows:
                 starts.append(starts[-1] + file.write(json.dumps(row, ensure_ascii=False).encode() + b"\n"))
         np.save(folder / STARTS, np.array(starts, np.int64))
-        report("indexing words")
         Bm25(texts).save(folder / BM25)
         write_embeddings(folder / VECTORS, embedder, texts, False, len(texts), out.with_name(f"{out.name}.parts"))
         np.save(folder / VECTORS, normalized(np.load(folder / VECTORS)).astype(np.float32))

@@ -137,7 +137,6 @@ def with_negatives(examples: list[dict[str, Any]], paragraphs: list[str], option
     if not options.negatives or not examples:
         return examples
     texts = list(dict.fromkeys(paragraphs))
-    report("indexing paragraphs")
     bm25, compact = Bm25(texts, pairs=False), [remove_whitespace(text) for text in texts]
     pairs = list(zip(examples, answers, strict=True))
     for example, answer in track(pairs, "searching negatives", len(pairs), "questions"):

@@ -271,10 +271,11 @@ def report(options: ReportOptions, analysis: Path, data_dir: Path, out: Path, ot
         for name, (of_source, count) in texts.items()
     }
     if others:
-        figures["others"] = {
-            name: evaluate_other(sample(analysis, options.documents)[0], encode_by(other), other.unk_token_id)
-            for name, other in others.items()
-        }
+        figures["others"] = {}
+        for name, other in others.items():
+            documents, count = sample(analysis, options.documents)
+            measured = track(documents, f"measuring {name}", count, "documents")
+            figures["others"][name] = evaluate_other(measured, encode_by(other), other.unk_token_id)
     figures["cuts"] = figures_of(cuts, encode, UNK_ID, others)
     if options.answers:
         figures["answers"] = ceiling(paragraphs_with_answers(data_file(data_dir, options.answers)), encode)

@@ -24,9 +24,13 @@ MANY, LISTED, NUMBERS = 3, 30, 10
 """The tokens of a word that is listed, and how many such words and how many numbers are."""
 LEGEND = (
     "Words are of the sample of the corpus, without particles and endings (with them where no analyzer knows these); a "
-    "space ends a token. A word that is cut in several ways has its most frequent one here. Terms, and whatever "
-    "another tokenizer cuts, are cut without a sentence around them."
+    "space ends a token. A word that is cut in several ways has its most frequent one here, and another tokenizer cuts "
+    "it where it first was cut so. Terms are cut without a sentence around them."
 )
+AROUND = 20
+"""Characters on both sides of a word that are kept with it: what is beside it in its eojeol decides about its cut."""
+Place = tuple[str, int, int]
+"""A text, and a word's characters `start` to `end` (exclusive) in it."""
 
 
 class WordCuts:
@@ -38,6 +42,8 @@ class WordCuts:
         self.terms: dict[str, Counter[str]] = {term: Counter() for term in terms if term}
         self.words: dict[str, Counter[str]] = defaultdict(Counter)
         self.numbers: dict[str, Counter[str]] = defaultdict(Counter)
+        self.places: dict[tuple[str, str], Place] = {}
+        """Where each word was first cut in each way."""
 
     def add(self, texts: list[str], spans: Sequence[Sequence[tuple[int, int]]], unknown: list[list[bool]]) -> None:
         """Count the words of texts. `spans` are the places of the tokens of each, `unknown` says of each token whether
@@ -50,6 +56,9 @@ class WordCuts:
                     first, last = bisect_right(ends, start), bisect_left(starts, end)
                     pieces = cut(text, (start, end), of_text[first:last], lacking[first:last])
                     counted[text[start:end]][pieces] += 1
+                    left = max(0, start - AROUND)
+                    place = text[left : end + AROUND], start - left, end - left
+                    self.places.setdefault((text[start:end], pieces), place)
             for term, cuts in self.terms.items():
                 for match in re.finditer(re.escape(term), text):
                     first, last = bisect_right(ends, match.start()), bisect_left(starts, match.end())
@@ -85,30 +94,39 @@ def cut(text: str, place: tuple[int, int], spans: Iterable[tuple[int, int]], unk
     return " ".join(piece for piece in pieces if piece)
 
 
-def cuts_alone(words: list[str], encode: Encode, unk_id: int | None) -> list[str]:
-    """How a tokenizer cuts each word without a text around it."""
-    encoded = encode(words) if words else {"input_ids": [], "offset_mapping": []}
-    rows = zip(words, encoded["input_ids"], encoded["offset_mapping"], strict=True)
-    return [cut(word, (0, len(word)), spans, [id_ == unk_id for id_ in ids]) for word, ids, spans in rows]
+def cuts_at(places: list[Place], encode: Encode, unk_id: int | None) -> list[str]:
+    """How a tokenizer cuts the words at these places."""
+    encoded = encode([text for text, _, _ in places]) if places else {"input_ids": [], "offset_mapping": []}
+    cuts = []
+    for (text, start, end), ids, spans in zip(places, encoded["input_ids"], encoded["offset_mapping"], strict=True):
+        inside = [(id_, span) for id_, span in zip(ids, spans, strict=True) if span[0] < end and span[1] > start]
+        cuts.append(cut(text, (start, end), [span for _, span in inside], [id_ == unk_id for id_, _ in inside]))
+    return cuts
+
+
+def alone(words: Iterable[str]) -> list[Place]:
+    """The places of words without texts around them."""
+    return [(word, 0, len(word)) for word in words]
 
 
 def figures_of(cuts: WordCuts, encode: Encode, unk_id: int, others: dict[str, Any]) -> dict[str, Any]:
-    """The words, numbers and terms with their cuts; `others` are further tokenizers by name, whose cuts of each are
-    those without a text around it."""
+    """The words, numbers and terms with their cuts; `others` are further tokenizers by name, which cut each at the same
+    place."""
+    terms = cuts_at(alone(cuts.terms), encode, unk_id)
     groups = {
         "words": frequent(cuts.words, MANY, LISTED),
         "numbers": frequent(cuts.numbers, 2, NUMBERS),
         "terms": [
             {"word": term, "count": counts.total(), "one_token": counts["one"], "cut": cut_alone}
-            for (term, counts), cut_alone in zip(
-                cuts.terms.items(), cuts_alone(list(cuts.terms), encode, unk_id), strict=True
-            )
+            for (term, counts), cut_alone in zip(cuts.terms.items(), terms, strict=True)
         ],
     }
-    for name, tokenizer in others.items():
-        for rows in groups.values():
-            alone = cuts_alone([row["word"] for row in rows], encode_by(tokenizer), tokenizer.unk_token_id)
-            for row, cut_by_other in zip(rows, alone, strict=True):
+    for group, rows in groups.items():
+        of_terms = alone(row["word"] for row in rows)
+        places = of_terms if group == "terms" else [cuts.places[row["word"], row["cut"]] for row in rows]
+        for name, tokenizer in others.items():
+            by_other = cuts_at(places, encode_by(tokenizer), tokenizer.unk_token_id)
+            for row, cut_by_other in zip(rows, by_other, strict=True):
                 row.setdefault("others", {})[name] = cut_by_other
     return groups
 

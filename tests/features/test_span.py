@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kobert_pipeline.features.answer_calibration import TEMPERATURES, AnswerCalibration
+from kobert_pipeline.features.answer_spans import BRACKETS, ScoredWindow, answer_tokens
 from kobert_pipeline.features.format import Features
-from kobert_pipeline.features.span import answer_tokens, best_span
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
 from kobert_pipeline.questions.answer_priors import candidates_for
@@ -161,7 +161,7 @@ def test_best_span_equals_brute_force(rows: tuple, question: int, padding: int, 
     tempting = 100.0  # outside the context the logits are the highest
     start_logits, end_logits = (np.full(len(offsets), tempting, np.float32) for _ in range(2))
     start_logits[question : question + size], end_logits[question : question + size] = starts[:size], ends[:size]
-    found = best_span(start_logits, end_logits, offsets, longest)
+    found = ScoredWindow(start_logits, end_logits, offsets, longest).best()
     allowed = [(i, j) for i in range(size) for j in range(i, min(size, i + longest))]
     if not allowed:
         assert found is None
@@ -221,8 +221,11 @@ def test_perfect_logits_score_near_the_top(featurized: dict[int, Features]) -> N
 def test_answers_of_whole_words_begin_and_end_where_words_do(
     examples: list, morpheme_tokenizer: MorphemeTokenizer
 ) -> None:
-    """The best of all such spans in one line, found by trying each, for random logits."""
-    examples = [one | {"context": one["context"].replace(" ", "\n").replace("\n", " ", 3)} for one in examples]
+    """The best of all such spans in one line with both brackets or none, found by trying each, for random logits."""
+    examples = [
+        one | {"context": one["context"].replace(" ", "\n").replace("\n", " ", 3).replace("은", "(").replace("의", ")")}
+        for one in examples
+    ]
     rng = np.random.default_rng(1)
     task: Any = Task.choose({"name": "korquad", "whole_words": True, "max_answer_tokens": 5})
     features = Features(task.featurize(examples, morpheme_tokenizer, 64), examples)
@@ -240,7 +243,8 @@ def test_answers_of_whole_words_begin_and_end_where_words_do(
         context = examples[example]["context"]
         for i in np.flatnonzero(boundaries[:, 0] & (offsets[:, 0] >= 0)):
             for j in range(i, min(i + 5, len(offsets))):
-                if "\n" in context[offsets[i, 0] : offsets[j, 1]]:
+                span = context[offsets[i, 0] : offsets[j, 1]]
+                if "\n" in span or any(span.count(pair[0]) != span.count(pair[1]) for pair in BRACKETS):
                     continue
                 score = float(logits["start_logits"][window][i]) + float(logits["end_logits"][window][j])
                 if offsets[j, 0] >= 0 and boundaries[j, 1] and (example not in best or score > best[example][0]):
@@ -480,4 +484,4 @@ def test_a_question_without_candidates_counts_for_no_calibration() -> None:
 @pytest.mark.parametrize(("longest", "span"), [(2, None), (3, (3.0, 0, 3))])
 def test_a_word_that_is_longer_than_an_answer_may_be_is_none(longest: int, span: tuple[float, int, int] | None) -> None:
     starts, ends = np.array([1, -np.inf, -np.inf]), np.array([-np.inf, -np.inf, 2])
-    assert best_span(starts, ends, np.array([(0, 1), (1, 2), (2, 3)]), longest) == span
+    assert ScoredWindow(starts, ends, np.array([(0, 1), (1, 2), (2, 3)]), longest).best() == span

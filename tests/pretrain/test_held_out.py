@@ -307,14 +307,14 @@ def test_how_often_is_evaluated_changes_no_weight(folders: tuple[Path, Path], tm
         ({"held_out_by_source": {"law.txt": {"before": 40.123, "after": 31}}}, "character law.txt 40.12 -> 31.00"),
         (
             {"held_out_by_source": {"law.txt": {"before": 840.1, "after": 31}}, "new_head": {"heads": "MLM head"}},
-            "perplexity per character law.txt 31.00",
+            "perplexity per character after training law.txt 31.00",
         ),
         (
             {
                 "held_out_after": {"loss": 3, "pseudo_perplexity_per_character": 31.004},
                 "new_head": {"heads": "MLM head"},
             },
-            "perplexity per character 31.00",
+            "perplexity per character after training 31.00",
         ),
         ({"held_out_sources": 500}, "no perplexity by source, since held-out texts are from 500 files"),
     ],

@@ -1,6 +1,7 @@
 """The figures of the report, on texts small enough to count by hand."""
 
 import itertools
+import re
 import string
 from functools import partial
 from typing import Any
@@ -482,6 +483,21 @@ def test_a_word_in_two_tokenizers_and_as_a_page(words):
     page = html("\n".join(cuts_markdown(figures)))
     assert "<td>75 0</td>\n<td>750</td>" in page and "other|one" in page and "<b>" not in page
     assert "0 of 1 are one token by themselves. Not in the sample: &lt;b" in page
+
+
+def test_another_tokenizer_cuts_a_word_at_the_same_place():
+    """So the same tokenizer beside itself never differs, although 38 alone is one token here, and two in 제38조."""
+
+    def itself(texts, **_):
+        spans = [[match.span() for match in re.finditer(r"(?<=[가-힣])\d|\d+|[가-힣]+", text)] for text in texts]
+        return {"input_ids": [[9] * len(of_text) for of_text in spans], "offset_mapping": spans}
+
+    itself.unk_token_id = UNK_ID
+    cuts, texts = WordCuts(), ["법률 제38조와 38쪽을 본다", "또한 제38조이다"]
+    spans = itself(texts)["offset_mapping"]
+    cuts.add(texts, spans, [[False] * len(of_text) for of_text in spans])
+    numbers = figures_of(cuts, itself, UNK_ID, {"itself": itself})["numbers"]
+    assert numbers == [{"word": "38", "count": 3, "cut": "3 8", "others": {"itself": "3 8"}}]
 
 
 def test_words_that_an_analyzer_knows_have_no_particles_and_endings():
