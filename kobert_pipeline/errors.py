@@ -66,7 +66,9 @@ def refuse_existing(path: Path, option: str) -> None:
 def did_you_mean(unknown: str, allowed: Iterable[str], what: str = "allowed") -> str:
     """The end of an error message about an unknown name: the nearest allowed name, if one is close, and all of them.
     `what` they are: allowed, or found in a file."""
-    names = sorted(filter(None, allowed))
+    names = list(filter(None, allowed))
+    if what != "found":  # what was found stands in the order of its file
+        names.sort()
     # only the beginning of the unknown name is compared: difflib takes quadratic time
     close = difflib.get_close_matches(unknown[:MAX_NAME_LENGTH], names, n=1, cutoff=0.6)
     guess = f" - did you mean '{close[0]}'?" if close else ""

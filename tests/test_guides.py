@@ -345,6 +345,8 @@ def test_the_page_on_adapting_does_what_it_says(tiny, kobert, tmp_path, monkeypa
         assert printed in recipe
         recipe = recipe.replace(printed, smaller)
     (tmp_path / "law.yaml").write_text(recipe, encoding="utf-8")
+    little = block("yaml", "checkpoint: mini-nsmc", guide).replace("1_000_000", "2_000").replace("4096", "512")
+    (tmp_path / "little.yaml").write_text(little.replace("held_out: 0.02", "held_out: 0.3"), encoding="utf-8")
     (tmp_path / "mydata").mkdir()
     for name, rows in zip(("judgments", "general"), articles_by_subject(), strict=True):
         (tmp_path / "mydata" / f"{name}.jsonl").write_text("".join(rows), encoding="utf-8")
@@ -355,10 +357,12 @@ def test_the_page_on_adapting_does_what_it_says(tiny, kobert, tmp_path, monkeypa
     (tmp_path / "topics.yaml").write_text(topics, encoding="utf-8")
     rows = [f"재판 {i}번을 보았다.,법\n공원 {i}곳을 걸었다.,길\n" for i in range(20)]
     (tmp_path / "mydata" / "topics.csv").write_text("text,topic\n" + "".join(rows), encoding="utf-8")
-    check, run, compare, before, after, both = (kobert(*words[1:]) for words in commands(guide))
+    check, run, compare, without_tokenizer, before, after, both = (kobert(*words[1:]) for words in commands(guide))
     assert (before.code, after.code) == (0, 0), before.err + after.err
     assert "| topics-before | published/mlm |" in both.out and "| topics-after | runs/law/publish/mlm |" in both.out
     assert "law.yaml: valid" in check.out and "learned anew" not in check.out
+    shown = " ".join(without_tokenizer.out.split())
+    assert re.search(r"perplexity per character after training general.jsonl [\d.]+, judgments.jsonl [\d.]+, M", shown)
     shown = " ".join(run.out.split())
     assert re.search(r"perplexity per character general.jsonl [\d.]+ -> [\d.]+, judgments.jsonl [\d.]+ -> ", shown)
     counts = json.loads((tmp_path / "runs" / "law" / "pretrain" / "manifest.json").read_text(encoding="utf-8"))[
@@ -560,7 +564,7 @@ def test_the_links_and_paths_of_a_document_exist(document: Path) -> None:
     if "results" in document.parts:
         return  # they tell of the code that was measured, whose files may have moved since
     for name in re.findall(r"`((?:\w+/)*\w+\.(?:py|yaml))`", text):
-        if Path(name).name not in ("NAME.py", "newcomer.py", "mine.yaml", "topics.yaml", "law.yaml"):
+        if Path(name).name not in ("NAME.py", "newcomer.py", "mine.yaml", "topics.yaml", "law.yaml", "little.yaml"):
             assert list(REPO.glob(name)) or list((REPO / "kobert_pipeline").glob(f"**/{name}")), (document, name)
 
 

@@ -37,6 +37,8 @@ FEW = 100
 """With fewer examples than this the table says how many there are: a score is then hardly more than chance."""
 FEW_STEPS = 20
 """With fewer optimizer steps than this a fine-tuning has hardly changed the model."""
+MUCH_LOST = 10
+"""Points that other programs lose without n-grams, from which on it is said."""
 SOURCES_SHOWN = 10
 """Sources whose characters are shown; the manifest has all."""
 LABELS_SHOWN = 12
@@ -205,6 +207,7 @@ def finetune_result(group: list[Outcome], data: Mapping[str, Any] = MappingProxy
             parts += split_scores(seeds, "dev")  # by which rows are chosen
         if weights := seeds[0].get("ngrams_weights"):
             parts.append("weights of network and n-grams {:.2f} and {:.2f}".format(*weights))
+            parts += lost_elsewhere(seeds, split)
         if len(seeds) > 1:
             parts.append(f"{len(seeds)} seeds")
         parts += worth(data, split)
@@ -226,6 +229,18 @@ def split_scores(seeds: list[dict[str, Any]], split: str) -> list[str]:
         f"{split}, {name.replace('_', ' ')}: {', '.join(scores_over_seeds([ablation[name] for ablation in ablations]))}"
         for name in ablations[0]
     ]
+
+
+def lost_elsewhere(seeds: list[dict[str, Any]], split: str) -> list[str]:
+    """What programs lose that know the network of a folder alone and not its n-grams, where it is much."""
+    ablations = [counts.get(f"{split}_prior_ablation", {}) for counts in seeds]
+    if not all(ablations):
+        return []
+    metric = next(iter(ablations[0]["network_alone"]))
+    lost = mean([ablation["network_and_n-grams"][metric] - ablation["network_alone"][metric] for ablation in ablations])
+    if lost < MUCH_LOST:
+        return []
+    return [f"programs other than kobert read the network alone and lose {lost:.1f} points of {metric}"]
 
 
 def worth(data: Mapping[str, Any], split: str) -> list[str]:

@@ -6,6 +6,7 @@ file of up to `WHOLE` bytes is also decompressed to its end, to find out whether
 file cannot be opened at all, because its metadata are at the end.
 """
 
+from collections import defaultdict
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
@@ -91,21 +92,24 @@ def check_sources(options: CorpusOptions, data_dir: Path) -> tuple[list[Finding]
 
 
 def left_out(options: CorpusOptions, data_dir: Path) -> list[str]:
-    """A sentence for each pattern of a source, such as `documents/**/*.txt`, with files beside its own that no source
-    reads: another suffix, or the same in capital letters."""
+    """A sentence for the patterns of sources, such as `documents/**/*.txt`, with files beside their own that no source
+    reads: another suffix, or the same in capital letters. Patterns with the same files beside have one together."""
     patterns = [pattern for reader in options.sources for pattern in reader.patterns()]
     try:
         files_of = {pattern: matching_files(data_dir, pattern) for pattern in patterns}
     except UserError:
         return []  # a pattern that is none, which is a finding
     read, sentences = set(chain.from_iterable(files_of.values())), []
-    for pattern in patterns:
-        beside = files_beside(data_dir, pattern)
+    patterns_beside = defaultdict[tuple[Path, ...], list[str]](list)
+    for pattern in files_of:
+        patterns_beside[tuple(files_beside(data_dir, pattern))].append(pattern)
+    for beside, together in patterns_beside.items():
         if others := [path.name for path in beside if path not in read]:
+            matched = len(set(chain.from_iterable(files_of[pattern] for pattern in together)))
             more = f" and {len(others) - NAMED} more" if len(others) > NAMED else ""
             sentences.append(
-                f"{pattern} matches {len(files_of[pattern]):,} of {len(beside):,} files there, and no source reads "
-                f"{', '.join(others[:NAMED])}{more}"
+                f"{', '.join(together)} {'matches' if len(together) == 1 else 'match'} {matched:,} of {len(beside):,} "
+                f"files there, and no source reads {', '.join(others[:NAMED])}{more}"
             )
     return sentences
 

@@ -292,6 +292,11 @@ def test_results_name_reasons_and_spread() -> None:
     assert finetune_result([outcome("nsmc/1", parts)]) == ", ".join(
         f"{split}, network {part}" for split in ("test", "dev") for part in ("alone: f1 1.00", "and n-grams: f1 2.00")
     )
+    far = {"network_alone": {"f1": 36.0}, "network_and_n-grams": {"f1": 87.0}}
+    apart = {"dev": {"f1": 87.0}, "dev_prior_ablation": far, "ngrams_weights": [0.3, 2.2]}
+    assert finetune_result([outcome("nsmc/1", apart)]).endswith(
+        "n-grams 0.30 and 2.20, programs other than kobert read the network alone and lose 51.0 points of f1"
+    )
 
     assert finetune_result([trial]) == "1 settings tried", "before a seed is trained"
 

@@ -57,7 +57,7 @@ def test_the_options_of_the_file_are_passed_on(tmp_path):
     ("options", "word"),
     [
         ({"text": ["text", "text2"]}, "no column 'text2' in its first line - did you mean 'text'"),
-        ({"id": "nr"}, r"no column 'nr' in its first line \(found: label, text\); the source's option id names"),
+        ({"id": "nr"}, r"no column 'nr' in its first line \(found: text, label\); the source's option id names"),
         ({"group_by": "lable"}, "no column 'lable' .*did you mean 'label'"),
     ],
 )

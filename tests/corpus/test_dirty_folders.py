@@ -170,7 +170,7 @@ def test_a_source_of_which_nothing_can_be_read_is_described_wrongly_not_dirty(tm
     )
     (tmp_path / "a.txt").write_text(prose("곁"), encoding="utf-8")
     sources = [{"name": "text", "path": "a.txt"}, {"name": "jsonl", "path": "a.jsonl", "on_error": "skip"}]
-    with pytest.raises(UserError, match=r"nothing of a\.jsonl could be read.*there is no key 'text'.*found: body"):
+    with pytest.raises(UserError, match=r"nothing of a\.jsonl could be read.*there is no key 'text'.*found: id, body"):
         run(CorpusOptions.model_validate({"sources": sources}), tmp_path, tmp_path / "out")
 
 

@@ -40,7 +40,7 @@ REFUSED = [
     ({"name": "nsmc"}, "id\tdocumnet\tlabel\n1\t가\t1\n", "columns", "did you mean 'documnet'"),
     ({"name": "nsmc"}, "2\t가\t1\n", "columns", "no column 'id'"),
     ({"name": "nsmc"}, "id\tdocument\tlabel\n1\t가\t1\n2\t나\n", "columns", "line 3: 2 columns"),
-    ({"name": "parquet", "text": "txet"}, COLUMNS, "columns", "'text'? (found: bytes, list, number, text);"),
+    ({"name": "parquet", "text": "txet"}, COLUMNS, "columns", "'text'? (found: text, number, list, bytes);"),
     ({"name": "parquet", "group_by": "movie"}, COLUMNS, "columns", "the source's option group_by names the column"),
     ({"name": "parquet", "text": "number"}, COLUMNS, None, "row 1: the column 'number' holds int, text was expected"),
     ({"name": "parquet", "text": "list"}, COLUMNS, None, "holds list"),

@@ -276,6 +276,7 @@ def test_check_says_what_each_source_is_read_as(tmp_path: Path) -> None:
     [
         (["**/*.txt"], "**/*.txt matches 2 of 5 files there, and no source reads d.hwp, e.csv, c.TXT"),
         (["in/*.txt"], "in/*.txt matches 1 of 2 files there, and no source reads c.TXT"),
+        (["**/*.txt", "**/*.TXT"], "**/*.txt, **/*.TXT match 3 of 5 files there, and no source reads d.hwp, e.csv"),
         (["**/*.txt", "**/*.TXT", "*.csv", "d*"], None), (["a.txt", "in/b*"], None), (["**"], None),
     ],
 )  # fmt: skip

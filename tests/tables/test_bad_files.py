@@ -274,7 +274,7 @@ def refuse(message: str):
 
 
 COLUMNS = [
-    (RowField("text", "lable"), "a.csv", "there is no column 'lable' - did you mean 'label'? (found: a, a.b, label)"),
+    (RowField("text", "lable"), "a.csv", "there is no column 'lable' - did you mean 'label'? (found: a, label, a.b)"),
     (RowField("text", "lable"), "a.csv", "; name the column by the option text of the task (kobert evaluate: --set"),
     (RowField("text", "lable"), "a.csv", "; the first line of the file must hold the names of the columns"),
     (RowField("id", "nr"), "a.jsonl", "--set id=NAME), or set id to null for the numbers of the rows"),
