@@ -35,6 +35,7 @@ from kobert_pipeline.questions.clarity import (
 from kobert_pipeline.questions.cleft import ask_by_cleft
 from kobert_pipeline.questions.cloze import Morph, ask_in_place, topic_of
 from kobert_pipeline.questions.entity_types import EntityTypes
+from kobert_pipeline.questions.noise import with_noise
 from kobert_pipeline.questions.other_contexts import OtherContexts
 from kobert_pipeline.questions.sentence_parts import parts_of
 
@@ -86,6 +87,10 @@ class QuestionGeneration(Options):
     other_contexts: float = Field(0, ge=0, le=1)
     """Largest share of the questions on a paragraph that are shown with another paragraph which answers them, where the
     corpus has one."""
+    noise: float = Field(0, ge=0, lt=1, exclude_if=lambda value: not value)
+    """Share of the words that are left out of the questions, whose parts then mostly stand in another order, too: they
+    become more like people's, which have half of their words in the text. 0.25 is worth a point of F1
+    (docs/results/questions.md)."""
     rules: Literal[8] = 8
     """Version of the rules: other rules make other questions, which must not pass for the same."""
 
@@ -112,6 +117,10 @@ def generate_questions(
         examples += examples_of(identity, context, options.per_context, lead, nouns, others, most_elsewhere)
     if not examples:
         raise UserError(_reason_for_none(options, corpus, len(suitable), len(contexts)))
+    if options.noise:
+        for example in examples:
+            rng = random.Random(f"{SEED}\n{example['id']}")
+            example["question"] = with_noise(example["question"], options.noise, rng)
     return examples[: options.questions]
 
 
