@@ -65,7 +65,7 @@ def refuse_existing(path: Path, option: str) -> None:
 
 def did_you_mean(unknown: str, allowed: Iterable[str], what: str = "allowed") -> str:
     """The end of an error message about an unknown name: the nearest allowed name, if one is close, and all of them.
-    `what` they are: allowed, or found in a file."""
+    `what` they are: allowed, in alphabetical order, or found in a file, in its order."""
     names = list(filter(None, allowed))
     if what != "found":  # what was found stands in the order of its file
         names.sort()

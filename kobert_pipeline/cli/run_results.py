@@ -38,7 +38,7 @@ FEW = 100
 FEW_STEPS = 20
 """With fewer optimizer steps than this a fine-tuning has hardly changed the model."""
 MUCH_LOST = 10
-"""Points that other programs lose without n-grams, from which on it is said."""
+"""Points that a model loses in programs that ignore its n-grams, from which on the table says so."""
 SOURCES_SHOWN = 10
 """Sources whose characters are shown; the manifest has all."""
 LABELS_SHOWN = 12
@@ -232,7 +232,7 @@ def split_scores(seeds: list[dict[str, Any]], split: str) -> list[str]:
 
 
 def lost_elsewhere(seeds: list[dict[str, Any]], split: str) -> list[str]:
-    """What programs lose that know the network of a folder alone and not its n-grams, where it is much."""
+    """How many points a model loses in programs that ignore its n-grams, if at least `MUCH_LOST`."""
     ablations = [counts.get(f"{split}_prior_ablation", {}) for counts in seeds]
     if not all(ablations):
         return []

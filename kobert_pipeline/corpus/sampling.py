@@ -105,7 +105,7 @@ def left_out(options: CorpusOptions, data_dir: Path) -> list[str]:
         patterns_beside[tuple(files_beside(data_dir, pattern))].append(pattern)
     for beside, together in patterns_beside.items():
         if others := [path.name for path in beside if path not in read]:
-            matched = len(set(chain.from_iterable(files_of[pattern] for pattern in together)))
+            matched = len(set(beside).intersection(chain.from_iterable(map(files_of.__getitem__, together))))
             more = f" and {len(others) - NAMED} more" if len(others) > NAMED else ""
             sentences.append(
                 f"{', '.join(together)} {'matches' if len(together) == 1 else 'match'} {matched:,} of {len(beside):,} "

@@ -1,5 +1,6 @@
 """Spans of a context as answers: the tokens of an answer, and the scores of all spans of a window that may be one."""
 
+import re
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -10,6 +11,8 @@ from kobert_pipeline.morphemes.normalization import remove_invisible
 
 BRACKETS = ("()", "[]", "{}", "（）", "《》", "〈〉", "「」", "『』", "“”", "‘’")
 """Opening and closing brackets and quotation marks."""
+APOSTROPHE = r"(?<=[A-Za-z])’(?=[A-Za-z])|(?<!\S)’(?=\w)"
+"""The closing quotation mark where it is none: Schindler’s, ’90년대."""
 EMPTY = np.zeros(0), np.zeros((0, 2), np.int64)
 """What `ScoredWindow.spans` gives where there are none."""
 
@@ -71,10 +74,10 @@ class ScoredWindow(NamedTuple):
 
 @lru_cache(maxsize=16)
 def text_parts(text: str) -> np.ndarray:
-    """Numbers for the places between characters, (characters + 1,): an answer that crosses no line break and has both
-    halves of its brackets begins and ends at places with the same number. Cached, because the windows of a context
-    share it."""
-    characters = np.array([*text])
+    """Numbers for the places between characters, (characters + 1,): an answer that crosses no line break and has as
+    many opening as closing brackets of each kind begins and ends at places with the same number. Cached, because the
+    windows of a context share it."""
+    characters = np.array([*re.sub(APOSTROPHE, "'", text)])
     breaks = [characters == "\n"]
     halves = [(characters == pair[0]).astype(int) - (characters == pair[1]) for pair in BRACKETS]
     before = np.cumsum([*breaks, *halves], axis=1)  # up to each character

@@ -63,8 +63,8 @@ class SpanTask(Task):
     compare words. For architectures with token types: bert, roberta, electra, albert, splinter."""
     whole_words: bool = Field(False, exclude_if=lambda value: not value)
     """Whether predicted answers begin and end at morpheme boundaries, cross no line break, and have both of a pair of
-    brackets or quotation marks or none. No effect with a tokenizer that splits texts into eojeols, particles included:
-    `plain/`, the style `none`, and other packages' checkpoints."""
+    brackets or of curly quotation marks or none. No effect with a tokenizer that splits texts into eojeols,
+    particles included: `plain/`, the style `none`, and other packages' checkpoints."""
     answer_priors: AnswerPriors = Field(NO_PRIORS, exclude_if=lambda value: value == NO_PRIORS)
     """What rules add to the scores of predicted answers, by what Kiwi finds; 0: nothing."""
     answer_calibration: AnswerCalibration | None = Field(None, exclude_if=lambda value: value is None)

@@ -7,7 +7,7 @@ import json
 import re
 from typing import Any
 
-from kobert_pipeline.features.answer_spans import BRACKETS
+from kobert_pipeline.features.answer_spans import APOSTROPHE, BRACKETS
 from kobert_pipeline.questions.exact_match import LEVELS, NEAR, ROUNDING
 
 EXAMPLE: dict[str, Any] = {
@@ -84,7 +84,8 @@ ends = torch.tensor([word != after for word, after in zip(word_ids, [*word_ids[1
 pairs = "PAIRS"  # and crosses no line break, and has both of these or none
 def counts(text):
     return [text.count("\\n"), *(text.count(a) - text.count(b) for a, b in zip(pairs[::2], pairs[1::2]))]
-first, last = (torch.tensor([counts(context[:place]) for place in places]) for places in zip(*offsets))
+plain = re.sub(r"APOSTROPHE", "'", context)
+first, last = (torch.tensor([counts(plain[:place]) for place in places]) for places in zip(*offsets))
 inside_words = begins[:, None] & ends[None, :] & (first[:, None] == last[None, :]).all(2)
 scores = scores.masked_fill(~inside_words, -torch.inf)"""
 PRIORS = """
@@ -156,8 +157,8 @@ def span_example(options: dict[str, Any]) -> str:
         matches = matches.replace("LEVELS", str(LEVELS)).replace("ROUNDING", str(ROUNDING))
         code = code.replace("\noutputs =", matches + "\noutputs =")
     if options.get("whole_words"):
-        whole_words = WHOLE_WORDS.replace("PAIRS", "".join(BRACKETS))
-        code = code.replace("\nstart, end =", whole_words + "\nstart, end =")
+        whole_words = WHOLE_WORDS.replace("PAIRS", "".join(BRACKETS)).replace("APOSTROPHE", APOSTROPHE)
+        code = "import re\n\n" + code.replace("\nstart, end =", whole_words + "\nstart, end =")
     threshold = options.get("null_threshold")
     priors = options.get("answer_priors", {})
     if preferred := [text for name, text in PREFERRED.items() if priors.get(name)]:

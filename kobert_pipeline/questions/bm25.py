@@ -18,7 +18,7 @@ import numpy as np
 from kobert_pipeline.morphemes.normalization import remove_invisible, replace_surrogates
 from kobert_pipeline.morphemes.runs import runs_of
 from kobert_pipeline.morphemes.segmenter import Segmenter, batches_of
-from kobert_pipeline.progress import track
+from kobert_pipeline.progress import report
 
 K1, B = 1.2, 0.75
 """The usual constants: how fast repetitions of a term count less, and how much the length of a text matters."""
@@ -28,7 +28,7 @@ NO_CONTENT = ("J", "E", "S", "X", "W")
 """First letters of the tags of morphemes that are no terms: particles, endings, symbols, affixes, web addresses."""
 CONTENT = ("SL", "SH", "SN", "XR")
 """Exceptions: foreign letters, Chinese characters, numbers, roots."""
-CHARACTERS_AT_ONCE = 200_000
+CHARACTERS_AT_ONCE = 50_000
 """Characters of the texts that are analysed together, between two reports of how many are."""
 _QUESTION_WORDS = """
 무엇/NP 뭐/NP 누구/NP 누/NP 어디/NP 언제/NP 언제/MAG 몇/MM 몇/NR 얼마/NNG 어떤/MM 어느/MM 왜/MAG
@@ -47,7 +47,8 @@ class Bm25:
         self.index, self.count = bm25s.BM25(method="lucene", k1=K1_OF_PAIRS if pairs else K1, b=B), len(texts)
         self.pairs = pairs
         terms = list[list[str]]()
-        for batch in batches_of(track(texts, "indexing words", len(texts), "texts"), CHARACTERS_AT_ONCE):
+        for batch in batches_of(texts, CHARACTERS_AT_ONCE):
+            report("indexing words", len(terms), len(texts), "texts")
             terms += search_terms(batch) if pairs else content_morphemes(batch)
         self.vocabulary = {term for text in terms for term in text}
         # bm25s cannot index a corpus without terms

@@ -88,9 +88,9 @@ class QuestionGeneration(Options):
     """Largest share of the questions on a paragraph that are shown with another paragraph which answers them, where the
     corpus has one."""
     noise: float = Field(0, ge=0, lt=1, exclude_if=lambda value: not value)
-    """Share of the words that are left out of the questions, whose parts then mostly stand in another order, too: they
-    become more like people's, which have half of their words in the text. 0.25 is worth a point of F1
-    (docs/results/questions.md)."""
+    """How likely each word of a question is left out, except what it asks with; the parts of most questions then stand
+    in another order, too. So they become more like people's, which have half of their words in the text: 0.25 brought a
+    network without priors a point of F1, measured once (docs/results/questions.md)."""
     rules: Literal[8] = 8
     """Version of the rules: other rules make other questions, which must not pass for the same."""
 

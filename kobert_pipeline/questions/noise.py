@@ -6,7 +6,9 @@ answers them, in an order of their own; made ones have nearly all, in its order,
 import random
 import re
 
-ASKING = re.compile("누구|누가|누군|무엇|어디|어느|어떤|언제|몇|얼마|뭐|무슨|인물|이름|연도|사람|곳")
+ASKING = re.compile(
+    "누구|누가|누굴|누군|무엇|무슨|뭐|뭘|어디|어느|어떤|어떻|어찌|언제|왜|몇|얼마|인물|이름|연도|사람|곳"
+)
 """What says in a word what the question asks for."""
 DETERMINERS = ("어느", "어떤", "몇", "무슨", "한", "그", "이")
 """Words that belong to the one after them."""
@@ -19,28 +21,31 @@ FEWEST_WORDS = 4
 
 
 def with_noise(question: str, share: float, rng: random.Random) -> str:
-    """The question without about a `share` of its words, of most with its parts in another order. The predicate stays
-    last, and what says what is asked for is never left out."""
+    """The question without some words, each left out with the probability `share`, and mostly with its parts in another
+    order. The predicate stays last, and what says what is asked for is never left out."""
     words = question.split()
     if rng.random() < MOVED_SHARE:
         words = moved(words, rng)
     last = len(words) - 1
     kept = [
         word
-        for index, word in enumerate(words)
-        if index == last or ASKING.search(word) or words[index - 1] in DETERMINERS or rng.random() >= share
+        for index, (before, word) in enumerate(zip(["", *words], words, strict=False))
+        if index == last or ASKING.search(word) or before in DETERMINERS or rng.random() >= share
     ]
     return " ".join(kept if len(kept) >= FEWEST_WORDS else words)
 
 
 def moved(words: list[str], rng: random.Random) -> list[str]:
-    """The words in parts of one to three, in a random order; the last word stays the last."""
+    """The words in parts of one to three, in a random order; the last word stays the last, after its determiners."""
+    tail = max(len(words) - 1, 0)
+    while tail and words[tail - 1] in DETERMINERS:
+        tail -= 1
     parts, start = list[list[str]](), 0
-    while start < len(words) - 1:
-        end = min(start + rng.choice(PART_WORDS), len(words) - 1)
-        while end < len(words) - 1 and words[end - 1] in DETERMINERS:
+    while start < tail:
+        end = min(start + rng.choice(PART_WORDS), tail)
+        while words[end - 1] in DETERMINERS:  # the word at `tail - 1` is none
             end += 1
         parts.append(words[start:end])
         start = end
     rng.shuffle(parts)
-    return [word for part in parts for word in part] + words[-1:]
+    return [word for part in parts for word in part] + words[tail:]

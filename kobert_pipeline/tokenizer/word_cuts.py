@@ -24,8 +24,8 @@ MANY, LISTED, NUMBERS = 3, 30, 10
 """The tokens of a word that is listed, and how many such words and how many numbers are."""
 LEGEND = (
     "Words are of the sample of the corpus, without particles and endings (with them where no analyzer knows these); a "
-    "space ends a token. A word that is cut in several ways has its most frequent one here, and another tokenizer cuts "
-    "it where it first was cut so. Terms are cut without a sentence around them."
+    "space ends a token. A word that is cut in several ways has its most frequent one here. Another tokenizer's tokens "
+    "are those at the first place with this cut, read with 20 characters on both sides; terms are cut alone."
 )
 AROUND = 20
 """Characters on both sides of a word that are kept with it: what is beside it in its eojeol decides about its cut."""

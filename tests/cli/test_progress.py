@@ -18,6 +18,7 @@ from rich.cells import cell_len
 from kobert_pipeline.cli.run_results import finetune_result, result_of
 from kobert_pipeline.features import in_parts
 from kobert_pipeline.features.metrics import classification_report
+from kobert_pipeline.finetune.prior_ablation import NETWORK, WITH_NGRAMS
 from kobert_pipeline.progress import Progress, report, shown_on, track
 from kobert_pipeline.runs.displays import WIDTH, ProgressLines, TerminalProgress, progress_display
 from kobert_pipeline.runs.runner import Job, Outcome
@@ -287,12 +288,12 @@ def test_results_name_reasons_and_spread() -> None:
     assert finetune_result([trial, *seeds]) == (
         "test accuracy 82.00 (81.00 to 83.00), dev accuracy 92.00 (91.00 to 93.00), 3 seeds, best of 1 settings on dev"
     )
-    both = {"network_alone": {"f1": 1.0}, "network_and_n-grams": {"f1": 2.0}}
+    both = {NETWORK: {"f1": 1.0}, WITH_NGRAMS: {"f1": 2.0}}
     parts = {"test": {"f1": 2.0}, "test_prior_ablation": both, "dev": {"f1": 2.0}, "dev_prior_ablation": both}
     assert finetune_result([outcome("nsmc/1", parts)]) == ", ".join(
         f"{split}, network {part}" for split in ("test", "dev") for part in ("alone: f1 1.00", "and n-grams: f1 2.00")
     )
-    far = {"network_alone": {"f1": 36.0}, "network_and_n-grams": {"f1": 87.0}}
+    far = {NETWORK: {"f1": 36.0}, WITH_NGRAMS: {"f1": 87.0}}
     apart = {"dev": {"f1": 87.0}, "dev_prior_ablation": far, "ngrams_weights": [0.3, 2.2]}
     assert finetune_result([outcome("nsmc/1", apart)]).endswith(
         "n-grams 0.30 and 2.20, programs other than kobert read the network alone and lose 51.0 points of f1"

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kobert_pipeline.features.answer_calibration import TEMPERATURES, AnswerCalibration
-from kobert_pipeline.features.answer_spans import BRACKETS, ScoredWindow, answer_tokens
+from kobert_pipeline.features.answer_spans import BRACKETS, ScoredWindow, answer_tokens, text_parts
 from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
@@ -485,3 +485,17 @@ def test_a_question_without_candidates_counts_for_no_calibration() -> None:
 def test_a_word_that_is_longer_than_an_answer_may_be_is_none(longest: int, span: tuple[float, int, int] | None) -> None:
     starts, ends = np.array([1, -np.inf, -np.inf]), np.array([-np.inf, -np.inf, 2])
     assert ScoredWindow(starts, ends, np.array([(0, 1), (1, 2), (2, 3)]), longest).best() == span
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_allowed"),
+    [
+        ("정사(正史)", True), ("정사(正史", False), ("正史", True), ("‘단군왕검’", True), ("‘단군왕검", False),
+        ("Schindler’s List", True), ("’90년대", True), ("끝이다.\n새", False),
+    ],
+)  # fmt: skip
+def test_an_answer_has_both_halves_or_none(answer: str, is_allowed: bool) -> None:
+    text = "그는 정사(正史)와 ‘단군왕검’을 읽고 ’90년대에 Schindler’s List를 보았다. 끝이다.\n새 줄이다."
+    start, parts = text.index(answer), text_parts(text)
+    assert len(parts) == len(text) + 1
+    assert (parts[start] == parts[start + len(answer)]) == is_allowed
