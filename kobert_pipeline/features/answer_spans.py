@@ -31,7 +31,7 @@ class ScoredWindow(NamedTuple):
     candidates: tuple[np.ndarray, np.ndarray] | None = None
     """Lengths and priors, (L, SLOTS) both, as `AnswerPriors.of_candidates` gives them."""
     parts: np.ndarray | None = None
-    """The `text_parts` of the context, where an answer must begin and end in the same one."""
+    """The `text_parts` of the context, if an answer must begin and end at places with the same number."""
 
     def scores(self) -> tuple[int, np.ndarray]:
         """The first token of the context, and the scores (C, C) of the spans from each of its C tokens to each, -inf
@@ -80,6 +80,7 @@ def text_parts(text: str) -> np.ndarray:
     characters = np.array([*re.sub(APOSTROPHE, "'", text)])
     breaks = [characters == "\n"]
     halves = [(characters == pair[0]).astype(int) - (characters == pair[1]) for pair in BRACKETS]
+    # between two places with equal counts there is no line break, and each bracket has its other half, in any order
     before = np.cumsum([*breaks, *halves], axis=1)  # up to each character
     return np.unique(np.insert(before, 0, 0, axis=1), axis=1, return_inverse=True)[1]
 

@@ -22,13 +22,13 @@ adjectives, adverbs."""
 NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 MANY, LISTED, NUMBERS = 3, 30, 10
 """The tokens of a word that is listed, and how many such words and how many numbers are."""
+AROUND = 20
+"""Characters on both sides of a word that are kept with it: what is beside it in its eojeol decides about its cut."""
 LEGEND = (
     "Words are of the sample of the corpus, without particles and endings (with them where no analyzer knows these); a "
     "space ends a token. A word that is cut in several ways has its most frequent one here. Another tokenizer's tokens "
-    "are those at the first place with this cut, read with 20 characters on both sides; terms are cut alone."
+    f"are those at the first place with this cut, read with {AROUND} characters on both sides; terms are cut alone."
 )
-AROUND = 20
-"""Characters on both sides of a word that are kept with it: what is beside it in its eojeol decides about its cut."""
 Place = tuple[str, int, int]
 """A text, and a word's characters `start` to `end` (exclusive) in it."""
 
@@ -57,8 +57,8 @@ class WordCuts:
                     pieces = cut(text, (start, end), of_text[first:last], lacking[first:last])
                     counted[text[start:end]][pieces] += 1
                     left = max(0, start - AROUND)
-                    place = text[left : end + AROUND], start - left, end - left
-                    self.places.setdefault((text[start:end], pieces), place)
+                    with_neighbours = text[left : end + AROUND], start - left, end - left
+                    self.places.setdefault((text[start:end], pieces), with_neighbours)
             for term, cuts in self.terms.items():
                 for match in re.finditer(re.escape(term), text):
                     first, last = bisect_right(ends, match.start()), bisect_left(starts, match.end())
@@ -122,8 +122,10 @@ def figures_of(cuts: WordCuts, encode: Encode, unk_id: int, others: dict[str, An
         ],
     }
     for group, rows in groups.items():
-        of_terms = alone(row["word"] for row in rows)
-        places = of_terms if group == "terms" else [cuts.places[row["word"], row["cut"]] for row in rows]
+        if group == "terms":  # a term need not be in the sample
+            places = alone(row["word"] for row in rows)
+        else:
+            places = [cuts.places[row["word"], row["cut"]] for row in rows]
         for name, tokenizer in others.items():
             by_other = cuts_at(places, encode_by(tokenizer), tokenizer.unk_token_id)
             for row, cut_by_other in zip(rows, by_other, strict=True):
