@@ -141,15 +141,17 @@ def only_start(answer: Any, context: str) -> int | None:
     """Where an answer starts in its context; None for what is no text. Raises UserError unless it has it once."""
     if not isinstance(answer, str):
         return None
-    start = context.find(answer)
-    if start < 0:
+    # as a whole number: 5 is neither in 15명 nor in 1.5배
+    first, last = (r"(?<!\d)(?<!\d[.,])" * answer[0].isdigit(), r"(?![.,]?\d)" * answer[-1].isdigit())
+    places = [match.start() for match in re.finditer(rf"{first}(?={re.escape(answer)}{last})", context)]
+    if not places:
         raise UserError(f"the context does not have the answer {answer!r:.60}; copy it from there, spaces included")
-    if context.find(answer, start + 1) >= 0:
+    if len(places) > 1:
         raise UserError(
             f"the context has the answer {answer!r:.60} in several places; add a column start, with the character, "
             "counted from 0, where the right one begins"
         )
-    return start
+    return places[0]
 
 
 def _is_pair(answer: Any) -> bool:
@@ -158,10 +160,11 @@ def _is_pair(answer: Any) -> bool:
 
 
 def _text_and_start(answer: dict[str, Any]) -> tuple[Any, Any]:
-    """Text and start of an answer, or of all, by their names in published data sets. Raises KeyError without them."""
+    """Text and start of an answer, or of all, by their names in published data sets; None for a start that is not
+    given. Raises KeyError without a text."""
     names = ("text", *KNOWN["answer"]), KNOWN["start"]
     text, start = (next((name for name in known if name in answer), known[0]) for known in names)
-    return answer[text], answer[start]
+    return answer[text], answer.get(start)
 
 
 def _parse_start(start: Any) -> Any:

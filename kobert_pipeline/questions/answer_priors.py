@@ -20,6 +20,7 @@ MOST_TOKENS = 255
 """Tokens of a candidate, whose number is stored in a byte."""
 CHOICE = re.compile(r" 중(에서|에)? ?(어느|어떤|누|무엇|뭐|더)")
 """What a question has that names the answers to choose from: 백제와 신라 중 어느 나라가."""
+YEAR_ENDS = ("년도", "년대")
 SLOTS = 2
 """Candidates that may begin with the same token, such as a date and its year."""
 
@@ -97,9 +98,13 @@ def candidates_for(question: str, context: str) -> list[tuple[int, int, int]]:
 
 def count_type_matches(text: str, answer_type: str, question_type: QuestionType) -> int:
     """How well a candidate matches the question's type: 1 for the type of answer that it asks for, and 1 for ending
-    with the noun that it asks with."""
+    with the noun that it asks with, or with a unit of what it asks for."""
+    # 1974년도 and 1980년대 say when, whatever number they begin with
+    if answer_type == "number" and text.endswith(YEAR_ENDS):
+        answer_type = "year"
     has_noun = bool(question_type.noun) and text.endswith(question_type.noun) and text != question_type.noun
-    return (answer_type in question_type.types) + has_noun
+    has_unit = answer_type == "number" and text.endswith(question_type.units)
+    return (answer_type in question_type.types) + (has_noun or has_unit)
 
 
 def candidate_arrays(offsets: Offsets, candidates: list[list[tuple[int, int, int]]]) -> dict[str, np.ndarray]:

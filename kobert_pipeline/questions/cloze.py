@@ -16,6 +16,7 @@ from kobert_pipeline.questions.answer_candidates import (
     is_numeral,
 )
 from kobert_pipeline.questions.hypernyms import A_PERSON, entity_type
+from kobert_pipeline.questions.measures import CURRENCIES
 
 PLACE = ("에서", "에서는", "에", "에는", "으로", "로", "까지")
 INSIDE = ("에서", "에서는", "에", "에는")
@@ -31,7 +32,6 @@ CLAUSE_ENDS = frozenset(_CLAUSE_ENDS.split())
 PRONOUNS = ("그", "그녀", "그것", "이것", "이")
 YEAR_WORDS = ("몇 년", "몇 년도", "어느 해")
 """Words that ask for a year."""
-CURRENCIES = ("원", "달러", "엔", "유로", "위안", "파운드", "프랑", "마르크", "루블", "루피", "페소")
 HOW_MUCH_SHARE, HOW_LONG_SHARE = 0.75, 0.5
 """How many questions about money ask with 얼마 rather than 몇 원, and about time with 얼마나 rather than 몇 년이."""
 TIME_UNITS = ("년", "개월", "달", "주", "주일", "일", "시간", "분", "초")

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from kobert_pipeline.questions.answer_candidates import TaggedMorpheme, tagged_sentences
 from kobert_pipeline.questions.hypernyms import entity_type
+from kobert_pipeline.questions.measures import MONEY, units_of
 
 WHICH = ("어느", "어떤", "무슨")
 HOW_MUCH = ("얼마", "얼마나", "얼마큼", "얼만큼", "얼마간")
@@ -47,14 +48,18 @@ RELATIONS = frozenset(["옆", "근처", "때", "전", "후", "중", "정도", "�
 EMPTY = frozenset(["것", "거", "곳", "명", "사람", "인물", "이유", "뜻"])
 """Nouns that the answer does not end with."""
 NOUNS = ("NNG", "NNP", "NNB", "XSN")
+PARTICLES_OF_AMOUNTS = ("JKO", "JKS", "JKG", "JKB")
+"""Tags of particles after 얼마 where it asks for an amount of money (얼마를, 얼마의, 얼마에)."""
 
 
 class QuestionType(NamedTuple):
     """What a question asks for. `types` are the types of `AnswerCandidate` that would answer it, none where it does not
-    say; `noun` is what the answer may end with, such as 대학교 or 명 (몇 명), "" where the question has none."""
+    say; `noun` is what the answer may end with, such as 대학교 or 명 (몇 명), "" where the question has none, and
+    `units` are what a number may end with instead, such as 원 and 달러 where a price is asked for."""
 
     types: tuple[str, ...]
     noun: str
+    units: tuple[str, ...] = ()
 
 
 def classify_question(question: str) -> QuestionType:
@@ -70,10 +75,10 @@ def classify_question(question: str) -> QuestionType:
     if form == "몇":
         return _how_many(question, sentence, word)
     if form in HOW_MUCH:
-        return QuestionType(("number",), "")
+        return QuestionType(("number",), "", _asked_units(sentence, word))
     for nouns, types in ((YEARS, ("year",)), (DATES, ("date", "year")), (NUMBERS, ("number",))):
         if noun in nouns:
-            return QuestionType(types, "")
+            return QuestionType(types, "", units_of(noun) if "number" in types else ())
     if form == "언제":
         return QuestionType(("date", "year"), "")
     if entity_type(noun) or noun in NAMED:
@@ -114,6 +119,18 @@ def _how_many(question: str, sentence: Sequence[TaggedMorpheme], word: int) -> Q
     if unit in ("세기", "월", "일"):
         return QuestionType(("date", "number"), unit)
     return QuestionType(("number",), "" if unit in EMPTY - {"명"} else unit)
+
+
+def _asked_units(sentence: Sequence[TaggedMorpheme], word: int) -> tuple[str, ...]:
+    """The units of the measure that 얼마 asks for: of the noun with the last 은, 는, 이 or 가 before it, or of a noun
+    after it (얼마나 많은 인구가). Those of money where no noun says what is measured and 얼마 has a particle (얼마를
+    받았나)."""
+    particles = [index for index in range(1, word) if sentence[index].tag in ("JX", "JKS")]
+    before = [sentence[index - 1] for index in particles[-1:]]
+    nouns = [morpheme.form for morpheme in (*before, *sentence[word + 1 :]) if morpheme.tag in NOUNS]
+    units = next((units for noun in nouns if (units := units_of(noun))), ())
+    has_particle = word + 1 < len(sentence) and sentence[word + 1].tag in PARTICLES_OF_AMOUNTS
+    return units or (MONEY if sentence[word].form == "얼마" and has_particle else ())
 
 
 def _asked_noun(sentence: Sequence[TaggedMorpheme], word: int) -> str:

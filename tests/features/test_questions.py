@@ -98,7 +98,8 @@ WRONG_QUESTIONS = [
         SQUAD2[0] | {"answers": [{"text": True, "answer_start": 4}]},
         "question a: an answer holds bool, text was expected",
     ),
-    (SQUAD2[0] | {"answers": [{"text": "1903년"}]}, "question a: the column 'answers' holds"),
+    (SQUAD2[0] | {"answers": [{"answer_start": 4}]}, "question a: the column 'answers' holds"),
+    (SQUAD2[0] | {"answers": [{"text": "다"}]}, "question a: the context has the answer '다' in several places"),
     (SQUAD2[0] | {"answers": "1904년"}, "question a: the context does not have the answer '1904년'; copy it"),
     (SQUAD2[0] | {"question": None}, "question a: the question holds NoneType"),
     (SQUAD2[0] | {"question": " "}, "question a: the question is empty"),
@@ -264,6 +265,7 @@ NAMED = [
     {"qas_id": "a", "question": "언제 불을 밝혔나?", "answers": [{"text": "1903년", "answer_start": 4.0}]},
     {"qid": "a", "question": "언제 불을 밝혔나?", "answers": [{"answer_text": "1903년", "start_offset": "4"}]},
     {"id": "a", "question_id": "b", "question": "언제 불을 밝혔나?", "answers": [{"answer": "1903년", "begin": 4}]},
+    {"id": "a", "question": "언제 불을 밝혔나?", "answers": [{"text": "1903년"}]},
 ]  # fmt: skip
 
 
@@ -309,6 +311,27 @@ def test_a_start_is_a_number_by_its_value(tmp_path: Path, start: Any) -> None:
     row = {"question": "언제?", "context": CONTEXT, "answer": "1903년", "start_offset": start}
     [example] = Task.choose("span").read(table(tmp_path / "a.jsonl", row))
     assert example["answers"] == [["1903년", 4]]
+
+
+@pytest.mark.parametrize(
+    ("context", "answer", "start"),
+    [
+        ("15명 가운데 5명이 남았다.", "5명", 8),
+        ("1,500원이 아니라 500원이다.", "500원", 12),
+        ("정확도는 1.5배가 아니라 5배다.", "5배", 15),
+        ("값은 5.", "5", 3),
+    ],
+)
+def test_a_number_inside_another_is_no_place_of_an_answer(
+    tmp_path: Path, context: str, answer: str, start: int
+) -> None:
+    row = {"question": "몇?", "context": context, "answer": answer}
+    [example] = Task.choose("span").read(table(tmp_path / "a.jsonl", row))
+    assert example["answers"] == [[answer, start]]
+    with pytest.raises(UserError, match="the context does not have the answer '5'"):
+        Task.choose("span").read(
+            table(tmp_path / "b.jsonl", row | {"context": "값은 15, 2.5와 5.1이다.", "answer": "5"})
+        )
 
 
 def test_a_number_may_be_an_answer(tmp_path: Path) -> None:

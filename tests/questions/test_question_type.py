@@ -64,7 +64,31 @@ from kobert_pipeline.questions.question_type import classify_question
     ],
 )
 def test_a_question_says_what_it_asks_for(question: str, types: tuple[str, ...], noun: str) -> None:
-    assert classify_question(question) == (types, noun)
+    assert classify_question(question)[:2] == (types, noun)
+
+
+@pytest.mark.parametrize(
+    ("question", "unit"),
+    [
+        ("손해배상금은 얼마인가?", "원"),
+        ("피고가 지급해야 하는 금액은?", "원"),
+        ("원고는 얼마를 받았나?", "원"),
+        ("얼마의 벌금이 선고되었나?", "원"),
+        ("이 섬의 면적은?", "㎢"),
+        ("한라산의 높이는 얼마나 되나요?", "m"),
+        ("얼마나 많은 인구가 살고 있는가?", "명"),
+        ("등대가 쉰 시기는 얼마 동안인가?", "개월"),
+        ("한국의 자살률은 얼마인가?", "%"),
+        # nothing says what is measured
+        ("나트륨의 원자 수는 얼마인가?", ""),
+        ("얼마나 빠른가?", ""),
+        ("금은 어디에 묻혔는가?", ""),
+        ("거리를 걸은 사람은 누구인가?", ""),
+    ],
+)
+def test_a_question_says_in_which_units_its_answer_is_given(question: str, unit: str) -> None:
+    units = classify_question(question).units
+    assert unit in units if unit else not units
 
 
 FOUGHT = "김유신은 595년에 경주에서 태어나 신라대학교를 10년 동안 다녔고, 황산벌전투를 이겼다."
@@ -83,6 +107,23 @@ FOUGHT = "김유신은 595년에 경주에서 태어나 신라대학교를 10년
 def test_candidates_match_by_their_type_and_by_their_last_noun(question: str, expected: dict[str, int]) -> None:
     candidates = candidates_for(question, FOUGHT)
     assert {FOUGHT[start:end]: type_matches for start, end, type_matches in candidates} == expected
+
+
+DAMAGES = "1974년도에 피고는 원고 3명에게 손해배상금 12,000,000원을 2개월 안에 지급하라는 판결을 받았다."
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("손해배상금은 얼마인가?", {"1974년도": 0, "3명": 1, "12,000,000원": 2, "2개월": 1}),
+        ("원고는 얼마를 받았나?", {"1974년도": 0, "3명": 1, "12,000,000원": 2, "2개월": 1}),
+        ("지급하라는 기간은 얼마나 되는가?", {"1974년도": 0, "3명": 1, "12,000,000원": 1, "2개월": 2}),
+        ("이 판결을 받은 해는?", {"1974년도": 1, "3명": 0, "12,000,000원": 0, "2개월": 0}),
+    ],
+)
+def test_numbers_match_by_the_units_of_what_is_asked(question: str, expected: dict[str, int]) -> None:
+    numbers = {DAMAGES[start:end]: matches for start, end, matches in candidates_for(question, DAMAGES)}
+    assert {text: numbers.get(text) for text in expected} == expected
 
 
 @pytest.mark.parametrize(
