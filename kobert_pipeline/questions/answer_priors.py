@@ -39,8 +39,8 @@ class AnswerPriors(Options):
     phrases wherever it is not sure of something else."""
     type: float = Field(0, ge=0)
     """Added to the score of phrases of the type that the question asks for by its words (a date for 언제, a number for
-    몇), and again where they end with the noun it asks with (어느 대학교). 8 suits a model with little training, which
-    has not learned what each question word asks for."""
+    몇), and again where they end with the noun it asks with (어느 대학교) or with a unit of what it asks for (원 for a
+    price). 8 suits a model with little training, which has not learned what each question word asks for."""
     overlap: float = Field(0, ge=0)
     """Added to the score of every answer, times the lexical overlap (0 to 1) of the sentence in which it begins: its
     share of those words of the question that are in the context. Counting words finds the right sentence more often
