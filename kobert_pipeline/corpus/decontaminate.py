@@ -2,7 +2,7 @@
 
 A paragraph is contaminated if, ignoring white space, it shares `RUN` consecutive characters with an evaluation text, or
 contains a whole shorter one of at least `MIN_WHOLE` letters, `MIN_KINDS` of them different. In a document whose order
-means something such a run may go over several lines, each of which is then contaminated: the text may have been wrapped
+means something both may go over several lines, each of which is then contaminated: the text may have been wrapped
 at a fixed width. Candidates are found by a vectorised rolling hash and then compared character by character.
 """
 
@@ -54,36 +54,32 @@ class EvaluationTexts:
 
     def overlaps(self, paragraph: str) -> bool:
         """Whether `paragraph` is contaminated."""
-        text = remove_whitespace(paragraph)
-        return any(True for _ in self._shared_runs(text)) or self._contains_short(text)
+        return any(True for _ in self._shared(remove_whitespace(paragraph)))
 
     def contaminated_lines(self, lines: list[str]) -> list[bool]:
-        """Which lines of a document are contaminated, also by a run that goes over several of them."""
+        """Which lines of a document are contaminated, also by what goes over several of them."""
         compact = [remove_whitespace(line) for line in lines]
-        contaminated = [self._contains_short(text) for text in compact]
+        contaminated = [False] * len(lines)
         ends = np.cumsum([len(text) for text in compact])
-        for start in self._shared_runs("".join(compact)):
-            first, last = np.searchsorted(ends, [start, start + RUN - 1], side="right").tolist()
+        for start, length in self._shared("".join(compact)):
+            first, last = np.searchsorted(ends, [start, start + length - 1], side="right").tolist()
             contaminated[first : last + 1] = [True] * (last + 1 - first)
         return contaminated
 
-    def _shared_runs(self, text: str) -> Iterator[int]:
-        """Where in `text`, which has no white space, a run begins that an evaluation text has, too."""
-        for begin in range(0, len(text) - RUN + 1, BLOCK):
-            # with the first characters of the next block, so that runs across their border are found
+    def _shared(self, text: str) -> Iterator[tuple[int, int]]:
+        """The (start, length) in `text`, which has no white space, of the runs and of the whole shorter texts that are
+        in the evaluation texts, too."""
+        for begin in range(0, len(text), BLOCK):
+            # with the first characters of the next block, so that what crosses their border is found
             block = text[begin : begin + BLOCK + RUN - 1]
             # equal hashes only propose a place: the characters decide, so a collision drops no paragraph
             for i in _matches(run_hashes(block), self._run_hashes):
                 if block[i : i + RUN] in self._runs:
-                    yield begin + i
-
-    def _contains_short(self, text: str) -> bool:
-        """Whether `text`, which has no white space, contains a whole evaluation text of fewer than `RUN` characters."""
-        return any(
-            text.startswith(whole, i)
-            for i in _matches(run_hashes(text, MIN_WHOLE), self._short_hashes)
-            for whole in self._short.get(text[i : i + MIN_WHOLE], ())
-        )
+                    yield begin + i, RUN
+            for i in _matches(run_hashes(block, MIN_WHOLE), self._short_hashes):
+                for whole in self._short.get(block[i : i + MIN_WHOLE], ()):
+                    if block.startswith(whole, i):
+                        yield begin + i, len(whole)
 
 
 def _matches(hashes: np.ndarray, known: np.ndarray) -> Iterator[int]:

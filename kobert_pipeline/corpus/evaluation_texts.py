@@ -1,5 +1,6 @@
 """The texts of a recipe's evaluation sets, and a document without what it shares with them."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -8,6 +9,7 @@ from kobert_pipeline.corpus.cleaning import clean
 from kobert_pipeline.corpus.decontaminate import EvaluationTexts
 from kobert_pipeline.corpus.document import Document
 from kobert_pipeline.corpus.options import CorpusOptions
+from kobert_pipeline.corpus.reader import Reader, without_texts
 from kobert_pipeline.corpus.tags import without_tags
 from kobert_pipeline.corpus.task_report import SAMPLES, TaskReport, quoted
 from kobert_pipeline.errors import UserError
@@ -16,13 +18,19 @@ from kobert_pipeline.errors import UserError
 @lru_cache(maxsize=1)
 def _evaluation_texts(options: str, data_dir: Path) -> EvaluationTexts:
     read = CorpusOptions.model_validate_json(options)
-    documents = (refuse_dropped(document) for reader in read.decontaminate for document in reader.read(data_dir))
-    return EvaluationTexts(
-        # without tags where the corpus is, so that equal texts stay equal
-        without_tags(clean(text, read.cleaning), read.cleaning)[0]
-        for document in documents
-        for text in texts_of(document)
-    )
+    texts = (text for reader in read.decontaminate for text in texts_of_set(reader, data_dir))
+    # without tags where the corpus is, so that equal texts stay equal
+    return EvaluationTexts(without_tags(clean(text, read.cleaning), read.cleaning)[0] for text in texts)
+
+
+def texts_of_set(reader: Reader, data_dir: Path) -> Iterator[str]:
+    """The texts of an evaluation set. Raises UserError where it has none, since nothing would be removed."""
+    found = False
+    for document in reader.read(data_dir):
+        found = found or bool(document.text.strip())
+        yield from texts_of(refuse_dropped(document))
+    if not found:
+        raise UserError(without_texts(reader, "decontaminate"))
 
 
 def refuse_dropped(document: Document) -> Document:

@@ -49,6 +49,14 @@ def nothing_readable(source: str, first_problem: str) -> str:
     )
 
 
+def without_texts(reader: "Reader", option: str) -> str:
+    """The sentence about files in which a reader of the corpus's `option` (sources) finds no text at all."""
+    return (
+        f"corpus.{option}: {reader.title()} has no text that the reader {reader.name} finds; give files with texts, "
+        "another reader, or the column or key in which they are"
+    )
+
+
 class Reader(Plugin):
     """A source of documents. Subclasses implement `documents`."""
 

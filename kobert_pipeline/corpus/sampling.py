@@ -12,7 +12,7 @@ from itertools import chain, islice
 from pathlib import Path
 
 from kobert_pipeline.corpus.options import CorpusOptions
-from kobert_pipeline.corpus.reader import SKIP_ADVICE, Reader, nothing_readable, refuse_unreadable
+from kobert_pipeline.corpus.reader import SKIP_ADVICE, Reader, nothing_readable, refuse_unreadable, without_texts
 from kobert_pipeline.corpus.tags import has_markup
 from kobert_pipeline.download.sources import MissingFiles
 from kobert_pipeline.errors import UserError
@@ -46,7 +46,8 @@ class Finding:
 
 @dataclass(frozen=True)
 class Excerpt:
-    """A line of the first document that is read of a source, and how many documents of the sample have markup."""
+    """A line of the first document that is read of a source, "" where none has one, the number of documents in the
+    sample, and how many of them have markup."""
 
     line: str
     documents: int
@@ -83,7 +84,9 @@ def check_sources(options: CorpusOptions, data_dir: Path) -> tuple[list[Finding]
             problems.append(Finding(str(problem)))
             continue
         samples = [read_sample(reader, path, may_skip) for path in files]
-        taken_for += [excerpt.sentence(reader) for _, excerpt in samples if excerpt][:1]
+        taken_for += [excerpt.sentence(reader) for _, excerpt in samples if excerpt and excerpt.line][:1]
+        if samples and all(excerpt and not excerpt.documents for _, excerpt in samples):
+            problems.append(Finding(without_texts(reader, "sources" if may_skip else "decontaminate")))
         file_findings = [finding for finding, _ in samples if finding]
         if file_findings and len(file_findings) == len(files) and all(finding.skips_all for finding in file_findings):
             problems.append(Finding(nothing_readable(reader.title(), file_findings[0].sentence)))
@@ -120,7 +123,7 @@ def check_file(reader: Reader, path: Path, may_skip: bool) -> Finding | None:
 
 
 def read_sample(reader: Reader, path: Path, may_skip: bool) -> tuple[Finding | None, Excerpt | None]:
-    """What `check_file` gives, and an excerpt, None where no document can be read."""
+    """What `check_file` gives, and an excerpt, None where something was unreadable and no document was read."""
     problems, documents, with_markup, characters, line = list[UnreadableInput](), 0, 0, 0, ""
     if not path.exists():
         return None, None  # a data set of the Hub: nothing is downloaded before the run
@@ -142,7 +145,7 @@ def read_sample(reader: Reader, path: Path, may_skip: bool) -> tuple[Finding | N
         problems = [problem]
     except UserError as problem:  # not of the file, such as a missing library
         return Finding(str(problem)), None
-    excerpt = Excerpt(line, documents, with_markup) if line else None
+    excerpt = Excerpt(line, documents, with_markup) if documents or not problems else None
     if not problems:
         return None, excerpt
     skipped = reader.on_error == "skip"

@@ -19,7 +19,7 @@ from kobert_pipeline.corpus.phases import (
     WriteParts,
     task_inputs,
 )
-from kobert_pipeline.corpus.reader import LISTED, nothing_readable
+from kobert_pipeline.corpus.reader import LISTED, nothing_readable, without_texts
 from kobert_pipeline.corpus.recurring_lines import CountLines, SelectLines
 from kobert_pipeline.corpus.task_report import SAMPLES, task_reports
 from kobert_pipeline.download.sources import all_files
@@ -79,7 +79,7 @@ def run(options: CorpusOptions, data_dir: Path, out: Path, num_workers: int | No
     remove_tree(out, WORK_FILES)
     recorded = read_json_with_digest(summary)
     counts: dict[str, Any] = recorded["counts"]
-    refuse_unfit_sources(counts, recorded.get("first_problems", {}))
+    refuse_unfit_sources(options, counts["sources"], recorded.get("first_problems", {}))
     if not counts["documents_kept"]:
         raise UserError(
             f"no document was kept of {counts['documents_read']:,} read{dropped_documents(counts)}; change what "
@@ -88,11 +88,17 @@ def run(options: CorpusOptions, data_dir: Path, out: Path, num_workers: int | No
     return counts
 
 
-def refuse_unfit_sources(counts: dict[str, Any], first_problems: dict[str, str]) -> None:
-    """Raise UserError where everything in a source was skipped: its options must be wrong, not some of its files."""
-    for name, source_counts in counts["sources"].items():
-        if not source_counts.get("documents_read"):
-            raise UserError(nothing_readable(name, first_problems.get(name, "see `skipped`")))
+def refuse_unfit_sources(
+    options: CorpusOptions, counts: dict[str, dict[str, Any]], first_problems: dict[str, str]
+) -> None:
+    """Raise UserError where everything in a source was skipped, or it has no document at all: its options must be
+    wrong, not some of its files. `counts` and `first_problems` are by source."""
+    for reader in options.sources:
+        # a source without documents and without problems has no counts
+        of_source = counts.get(name := reader.title(), {})
+        if not of_source.get("documents_read"):
+            problem = first_problems.get(name)
+            raise UserError(nothing_readable(name, problem) if problem else without_texts(reader, "sources"))
 
 
 def parts_are_intact(out: Path, parts: dict[str, str]) -> bool:

@@ -4,6 +4,7 @@ Discord, IRC, transcripts of meetings)."""
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from itertools import chain, pairwise
 
 WEEKDAY = (
     r"(?:\([월화수목금토일]\)|[월화수목금토일]요일|[月火水木金土日]曜日|星期[一二三四五六日天]|"
@@ -46,12 +47,14 @@ HEADER = re.compile(
 """How exports of KakaoTalk and LINE begin."""
 DAY = re.compile(rf"-*\s*(?:{WEEKDAY},? )?(?P<date>{DATE})\s*-*$")
 """A line between the messages of two days."""
+DATE_ALONE = re.compile(rf"{DATE}$")
 EVENT = re.compile(
     rf"{DATE}(?:,| at)?\s{TIME}(?:$|[,:]\s)|"
-    rf"(?:{TIME} )?.{{1,60}}님(?:이|을|께서) .*(?:들어왔|나갔|초대했|초대하였|내보냈|취소했)습니다\.?"
-    r"|.{1,60} (?:joined|left) this chatroom\.|채팅방 관리자가 메시지를 가렸습니다\.?$"
+    rf"(?:{TIME} )?.{{1,60}}님(?:이|을|께서) "
+    r"(?:(?:(?:\S*방|그룹)\S+ )?(?:들어왔|나갔)|.*(?:초대했|초대하였|내보냈|취소했))습니다\.?$"
+    r"|.{1,60} (?:joined|left) this chatroom\.$|채팅방 관리자가 메시지를 가렸습니다\.?$"
 )
-"""A line about the chat, such as who joined it."""
+"""A line about the chat, such as who joined it, and nothing that anybody said after it."""
 NOT_TEXT = re.compile(
     r"(?:사진(?: \d+장)?|동영상|이모티콘|음성메시지|삭제된 메시지입니다\.?|(?:파일|지도|샵검색) ?: .*|"
     r"(?:보이스톡|페이스톡|라이브톡) .*|Photos?|\d+ photos|Video|Emoticons?|This message was deleted\.|"
@@ -108,14 +111,16 @@ def blocks(lines: Iterable[str], forms: Forms = MESSAGES) -> Iterator[Block]:
     """The messages of a log in order, without times and names; none of what is before the first, or below an event."""
     date: str | None = None
     text, in_message = list[str](), False
-    for line in map(str.rstrip, lines):
+    for line, after in pairwise(chain(filter(None, map(str.rstrip, lines)), [""])):
         message = _first_line(line, forms)
         event = None if message else DAY.match(line) or EVENT.match(line)
+        if event and in_message and DATE_ALONE.match(line) and not _starts(after, forms):
+            event = None  # somebody wrote it: what begins a day has a message or an event after it
         if start := message or event:
             yield date, text
             date, in_message = start.groupdict().get("date"), bool(message)
             text = [message["text"]] if message and message["text"] else []
-        elif in_message and line:
+        elif in_message:
             text.append(line)
     yield date, text
 
@@ -132,6 +137,11 @@ def days(blocks: Iterable[Block]) -> Iterator[list[str]]:
             messages.append("\n".join(text))
     if messages:
         yield messages
+
+
+def _starts(line: str, forms: Forms) -> bool:
+    """Whether a message, an event or a day begins with a line, or the log ends there, where it is ""."""
+    return not line or bool(_first_line(line, forms) or DAY.match(line) or EVENT.match(line))
 
 
 def _first_line(line: str, forms: Forms) -> re.Match[str] | None:

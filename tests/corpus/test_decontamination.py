@@ -72,21 +72,23 @@ LETTERS = "".join(map(chr, range(0xAC00, 0xAC00 + 100)))
     evaluation=st.lists(st.one_of(small_alphabet, any_alphabet), max_size=3),
     others=st.lists(st.one_of(small_alphabet, any_alphabet), max_size=3),
 )
-def test_lines_are_contaminated_by_themselves_or_by_a_run_over_several(data, evaluation, others):
+def test_lines_are_contaminated_by_themselves_or_by_what_goes_over_several(data, evaluation, others):
     wrapped = [text[start : start + 7] for text in evaluation[:1] for start in range(0, len(text), 7)]
     lines = "\n".join([*others, *wrapped]).split("\n")
     texts = EvaluationTexts(evaluation)
     found = texts.contaminated_lines(lines)
-    # literally: which line each character besides white space is of, and which of them are in a shared run
+    # literally: which line each character besides white space is of, and which of them are in a shared run or text
     lines_of = [number for number, line in enumerate(lines) for _ in "".join(line.split())]
     joined = "".join("".join(line.split()) for line in lines)
-    runs = {one[i : i + RUN] for one in map("".join, map(str.split, evaluation)) for i in range(len(one) - RUN + 1)}
-    expected = [naive(evaluation, line) for line in lines]
-    for start in range(len(joined) - RUN + 1):
-        if joined[start : start + RUN] in runs:
-            expected[lines_of[start] : lines_of[start + RUN - 1] + 1] = [True] * (
-                lines_of[start + RUN - 1] + 1 - lines_of[start]
-            )
+    compact = list(map("".join, map(str.split, evaluation)))
+    shared = {one[i : i + RUN] for one in compact for i in range(len(one) - RUN + 1)}
+    shared |= {one for one in compact if naive([one], one)}
+    expected = [False] * len(lines)
+    for start in range(len(joined)):
+        for text in shared:
+            if joined.startswith(text, start):
+                first, last = lines_of[start], lines_of[start + len(text) - 1]
+                expected[first : last + 1] = [True] * (last + 1 - first)
     assert found == expected
 
 
@@ -97,6 +99,14 @@ def test_a_long_document_is_searched_in_blocks(monkeypatch):
     for block in (1, 29, 64, 1000):
         monkeypatch.setattr(decontaminate, "BLOCK", block)
         assert EvaluationTexts([text]).contaminated_lines(lines) == expected
+        shorter = [text[start : start + 20] for start in range(0, 200, 20)]
+        assert EvaluationTexts(shorter).contaminated_lines(lines) == expected
+
+
+def test_a_short_text_of_several_lines_is_found_where_it_is():
+    text = "정말 재미있는 영화\n다시 보고 싶다"
+    lines = ["정말 재미있는 책", *text.split("\n"), "끝"]
+    assert EvaluationTexts([text]).contaminated_lines(lines) == [False, True, True, False]
 
 
 @pytest.mark.parametrize(

@@ -174,6 +174,29 @@ def test_a_source_of_which_nothing_can_be_read_is_described_wrongly_not_dirty(tm
         run(CorpusOptions.model_validate({"sources": sources}), tmp_path, tmp_path / "out")
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "reader"),
+    [
+        ("rows.csv", "id,text\n", {"name": "csv"}),
+        ("old.xml", "<mediawiki><page><title>글</title></page></mediawiki>", {"name": "wikipedia"}),
+        ("qa.json", '{"data": []}', {"name": "squad"}),
+    ],
+)
+def test_files_in_which_nothing_is_found_are_refused_by_a_check_and_by_a_run(name, content, reader, tmp_path):
+    (tmp_path / "a.txt").write_text(prose("글"), encoding="utf-8")
+    (tmp_path / name).write_text(content, encoding="utf-8")
+    text, empty = {"name": "text", "path": "a.txt"}, reader | {"path": name}
+    for option, options in (
+        ("sources", {"sources": [text, empty]}),
+        ("decontaminate", {"sources": [text], "decontaminate": [empty]}),
+    ):
+        message = f"corpus.{option}: {name} has no text that the reader {reader['name']} finds"
+        chosen = CorpusOptions.model_validate(options)
+        assert [finding.sentence[: len(message)] for finding in findings(chosen, tmp_path)] == [message], option
+        with pytest.raises(UserError, match=message):
+            run(chosen, tmp_path, tmp_path / f"out-{option}", num_workers=1)
+
+
 def test_a_source_of_which_nothing_can_be_read_quotes_its_own_problem(tmp_path):
     (tmp_path / "a.jsonl").write_text(f'{{"text": "{SENTENCE}"}}\n' * 3, encoding="utf-8")
     (tmp_path / "a.txt").write_text(prose("곁"), encoding="utf-8")

@@ -80,10 +80,12 @@ def subtitle_texts(content: str) -> list[str]:
     if not any(map(TIMES.match, lines)):
         return [LYRICS.sub("", line) for line in lines if LYRICS.match(line)]
     cues, cue = list[list[str]](), list[str]()
+    first = next(index for index, line in enumerate(lines) if TIMES.match(line))
+    is_numbered = first > 0 and NUMBER.match(lines[first - 1])  # else a number is what somebody says
     ends_at_blank = content.lstrip().startswith("WEBVTT")  # comments, styles and names of cues come after one
     for line in lines:
         if TIMES.match(line):
-            if cue and NUMBER.match(cue[-1]):
+            if is_numbered and cue and NUMBER.match(cue[-1]):
                 cue.pop()
             cues.append(cue := [])
         elif line.strip():
