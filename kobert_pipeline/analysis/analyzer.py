@@ -13,6 +13,7 @@ from pydantic import create_model, model_validator
 
 from kobert_pipeline.config.options import Plugin
 from kobert_pipeline.errors import UserError, did_you_mean
+from kobert_pipeline.morphemes.normalization import remove_invisible
 from kobert_pipeline.morphemes.segmenter import Segmenter, UserWord
 from kobert_pipeline.tables.columns import number_of
 from kobert_pipeline.tables.rows import read_lines
@@ -89,7 +90,8 @@ class Analyzer(Plugin):
 def _user_word(row: Row, tags: tuple[str, ...]) -> UserWord | None:
     """The word in a line; None for a comment or a blank line. Raises UserError for columns that are not a form, one of
     the `tags` and a score."""
-    form, *columns = normalize("NFC", row.cells["line"]).split() or ["#"]
+    # as analyzers see texts: a form that was copied from a web page may have invisible characters
+    form, *columns = normalize("NFC", remove_invisible(row.cells["line"])).split() or ["#"]
     if form.startswith("#"):
         return None
     _, comma, after = form.partition(",")

@@ -20,8 +20,8 @@ SERVICE = (
 """Nationwide numbers of firms, such as 1588-1234."""
 # a single letter after the last digit makes it the number of a product (010-2000-3000X)
 PHONE = re.compile(
-    rf"(?<![\d-])(?:(?:\+82{BETWEEN}(?:\(0\))?{BETWEEN}|\(?0){AREA}\)?{BETWEEN}\d{{3,4}}{BETWEEN}"
-    rf"|{SERVICE} ?[-.] ?)(?P<last>\d{{4}})(?![\d-]|[A-Za-z](?![A-Za-z]))"
+    rf"(?<!\d)(?<!\d-)(?:(?:\+82{BETWEEN}(?:\(0\))?{BETWEEN}|\(?0){AREA}\)?{BETWEEN}\d{{3,4}}{BETWEEN}"
+    rf"|{SERVICE} ?[-.] ?)(?P<last>\d{{4}})(?!\d|-\d|[A-Za-z](?![A-Za-z]))"
 )
 LONGEST_PERIOD = 200
 """Years. 1588-1592 is a period, as two numbers of years no further apart are."""

@@ -1,12 +1,12 @@
 """Rows with a question, a context and answers -> examples of span tasks, from tables and from files in SQuAD form."""
 
-import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.task import Example, refuse_blank
+from kobert_pipeline.tables.answers import ANSWERS, STARTS, answer_pairs, located
 from kobert_pipeline.tables.columns import (
     BY_OPTION,
     IDS,
@@ -17,7 +17,6 @@ from kobert_pipeline.tables.columns import (
     parse_container,
     text_of,
     values_of,
-    whole_number,
 )
 from kobert_pipeline.tables.file_type import data_suffix
 from kobert_pipeline.tables.rows import PARSERS, read_rows
@@ -26,8 +25,7 @@ from kobert_pipeline.tables.unreadable import Row, UnreadableInput, readable, tr
 
 KNOWN: dict[str, tuple[str, ...]] = {
     "id": IDS, "question": ("question",), "context": ("context", "paragraph", "document"),
-    "answer": ("answers", "answer", "answer_text"),
-    "start": ("answer_start", "start", "start_offset", "answer_begin", "begin"),
+    "answer": ANSWERS, "start": STARTS,
 }  # fmt: skip
 IMPOSSIBLE = "is_impossible"
 TRUE, FALSE = ("true", "1", "1.0"), ("false", "0", "0.0")
@@ -96,9 +94,7 @@ def span_example(row: Row, values: dict[str, Any], column: str) -> Example:
         ) from None
     if not answers and impossible is False:
         raise UserError("is_impossible is false, but it has no answer; add one, or set is_impossible to true")
-    answers = [[text, only_start(text, values["context"]) if start in (None, "") else start] for text, start in answers]
-    for text, start in answers:
-        refuse_wrong_answer(text, start, values["context"])
+    answers = located(answers, values["context"])
     return {
         "id": str(values["id"]), "group": values["context"], "question": values["question"],
         "context": values["context"], "answers": answers,
@@ -113,79 +109,6 @@ def is_impossible(row: Row) -> bool | None:
     if word and word not in TRUE + FALSE:
         raise UserError(f"{IMPOSSIBLE} is {value!r:.60}; true, false, 1, 0 or nothing was expected")
     return word in TRUE if word else None
-
-
-def answer_pairs(answers: Any, start: Any = None) -> list[list[Any]]:
-    """[text, start] of each answer, without empty texts. `answers` are objects (`text`, `answer_start`), or one object
-    with a list of each, or a list of such pairs, as in our own examples, or a text (or list) with its `start` (or
-    list), which is None where none is given. Raises KeyError or TypeError for anything else."""
-    if isinstance(answers, dict):
-        answers, start = _text_and_start(answers)
-    elif isinstance(answers, list) and all(isinstance(answer, dict) for answer in answers):
-        pairs = [_text_and_start(answer) for answer in answers]
-        answers, start = [text for text, _ in pairs], [begin for _, begin in pairs]
-    elif start is None and isinstance(answers, list) and all(map(_is_pair, answers)):
-        answers, start = [text for text, _ in answers], [begin for _, begin in answers]
-    # a cell without an answer is None in Parquet and JSON, and "" in CSV and TSV
-    answers = text_of(answers)
-    if answers is None or isinstance(answers, str):
-        answers, start = [answers or ""], [start]
-    elif isinstance(answers, list) and start is None:
-        start = [None] * len(answers)
-    if not isinstance(answers, list) or not isinstance(start, list) or len(answers) != len(start):
-        raise TypeError("a start for each answer")
-    return [[text_of(text), _parse_start(begin)] for text, begin in zip(answers, start, strict=True) if text != ""]
-
-
-def only_start(answer: Any, context: str) -> int | None:
-    """Where an answer starts in its context; None for what is no text. Raises UserError unless it has it once."""
-    if not isinstance(answer, str):
-        return None
-    # as a whole number: 5 is neither in 15명 nor in 1.5배
-    first, last = (r"(?<!\d)(?<!\d[.,])" * answer[0].isdigit(), r"(?![.,]?\d)" * answer[-1].isdigit())
-    places = [match.start() for match in re.finditer(rf"{first}(?={re.escape(answer)}{last})", context)]
-    if not places:
-        raise UserError(f"the context does not have the answer {answer!r:.60}; copy it from there, spaces included")
-    if len(places) > 1:
-        raise UserError(
-            f"the context has the answer {answer!r:.60} in several places; add a column start, with the character, "
-            "counted from 0, where the right one begins"
-        )
-    return places[0]
-
-
-def _is_pair(answer: Any) -> bool:
-    """Whether an answer is a text and its start."""
-    return isinstance(answer, list) and [type(part) for part in answer] == [str, int]
-
-
-def _text_and_start(answer: dict[str, Any]) -> tuple[Any, Any]:
-    """Text and start of an answer, or of all, by their names in published data sets; None for a start that is not
-    given. Raises KeyError without a text."""
-    names = ("text", *KNOWN["answer"]), KNOWN["start"]
-    text, start = (next((name for name in known if name in answer), known[0]) for known in names)
-    return answer[text], answer.get(start)
-
-
-def _parse_start(start: Any) -> Any:
-    """A start as a number where a table has it as 4.0, or as text of up to 18 digits; other values are refused
-    later."""
-    if isinstance(start, str) and re.fullmatch(r"[0-9]{1,18}(\.0+)?", start.strip()):
-        return int(start.partition(".")[0])
-    return start if (whole := whole_number(start)) is None else whole
-
-
-def refuse_wrong_answer(text: Any, start: Any, context: str) -> None:
-    """Raise UserError unless the context has the answer at its start."""
-    if not isinstance(text, str):
-        raise UserError(f"an answer holds {type(text).__name__}, text was expected")
-    if isinstance(start, bool) or not isinstance(start, int) or start < 0:
-        raise UserError(
-            f"answer_start is {start!r:.60}; the character, counted from 0, where the answer {text!r} begins was "
-            "expected"
-        )
-    if (excerpt := context[start : start + len(text)]) != text:
-        raise UserError(f"answer_start is {start}, where the context has {excerpt!r}, not the answer {text!r}")
 
 
 def with_distinct_ids(make: Callable[[Row], Example]) -> Callable[[Row], Example]:

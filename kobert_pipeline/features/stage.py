@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from kobert_pipeline.corpus.cleaning import clean
 from kobert_pipeline.corpus.decontaminate import EvaluationTexts, remove_whitespace
 from kobert_pipeline.corpus.executor import TASK_LOGS, Executor
 from kobert_pipeline.corpus.executors.local import HERE, SMALL
@@ -159,7 +160,9 @@ def add_from_corpus(
 ) -> dict[str, list[Example]]:
     """The splits with what is made from the documents in the folder `corpus`. Raises UserError where nothing can be."""
     evaluated = [*splits["dev"], *splits.get("test", [])]
-    evaluation_texts = EvaluationTexts({text for example in evaluated for text in options.task.contents(example)})
+    # cleaned as the corpus is, so that equal texts are equal
+    contents = {clean(text) for example in evaluated for text in options.task.contents(example)}
+    evaluation_texts = EvaluationTexts(contents)
     generated, dev = list[Example](), splits["dev"]
     if options.synthesize:
         generated = generate_questions(options.synthesize, corpus, evaluation_texts)

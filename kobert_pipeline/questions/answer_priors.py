@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import Field
 
 from kobert_pipeline.config.options import Options
-from kobert_pipeline.morphemes.normalization import replace_surrogates
+from kobert_pipeline.morphemes.normalization import nfc_with_offsets, replace_surrogates
 from kobert_pipeline.questions.answer_candidates import candidates_in_text
 from kobert_pipeline.questions.lexical_overlap import sentence_overlaps, token_overlaps
 from kobert_pipeline.questions.question_type import QuestionType, classify_question
@@ -55,10 +55,14 @@ class AnswerPriors(Options):
         `sentence_overlaps`, (tokens,).
         """
         candidates, overlaps = [], []
-        for question, context in (map(replace_surrogates, pair) for pair in texts):
+        for pair in texts:
+            # as tokenizers read them: the rules find nothing in decomposed text (NFD) and in words with invisible marks
+            (question, *_), (context, starts, ends) = (nfc_with_offsets(replace_surrogates(text)) for text in pair)
             # both for one text at a time, because its analysis is cached only for a while
-            candidates.append(candidates_for(question, context) if self.phrase or self.type else [])
-            overlaps.append(sentence_overlaps(question, context) if self.overlap else [])
+            found = candidates_for(question, context) if self.phrase or self.type else []
+            candidates.append([(starts[start], ends[end - 1], matches) for start, end, matches in found])
+            sentences = sentence_overlaps(question, context) if self.overlap else []
+            overlaps.append([(starts[start], ends[end - 1], overlap) for start, end, overlap in sentences])
         arrays = dict[str, np.ndarray]()
         if self.phrase or self.type:
             arrays |= candidate_arrays(offsets, [candidates[index] for index in text_of])

@@ -15,6 +15,7 @@ from tokenizers import Tokenizer
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.markdown import escaped
 from kobert_pipeline.progress import report
+from kobert_pipeline.tables.answers import answer_pairs, located
 from kobert_pipeline.tables.squad import paragraphs
 from kobert_pipeline.tables.unreadable import readable
 from kobert_pipeline.tokenizer.plain import ids_by_eojeol
@@ -181,17 +182,28 @@ def evaluate_other(texts: Iterable[str], encode: Encode, unk_id: int | None) -> 
     }
 
 
-def paragraphs_with_answers(path: Path) -> Iterator[dict[str, Any]]:
-    """The paragraphs of a file in SQuAD format. Raises UserError for a question without the key `answers`; an empty
+def paragraphs_with_answers(path: Path) -> list[dict[str, Any]]:
+    """The paragraphs of a file in SQuAD format, with the `text` and `answer_start` of every answer. Raises UserError
+    for a question without the key `answers`, and for an answer that its context does not have at its start; an empty
     list, which marks an unanswerable question, is allowed."""
-    for paragraph in readable(paragraphs(path)):
-        for question in paragraph["qas"]:
-            if "answers" not in question:
-                raise UserError(
-                    f"tokenizer.report.answers: {path}, question {question.get('id')} has no answers; name a file with "
-                    "answers"
-                )
-        yield paragraph
+    return [
+        paragraph | {"qas": [_with_answers(path, question, paragraph["context"]) for question in paragraph["qas"]]}
+        for paragraph in readable(paragraphs(path))
+    ]
+
+
+def _with_answers(path: Path, question: Any, context: str) -> dict[str, Any]:
+    """A question with the `text` and `answer_start` of each of its answers."""
+    try:
+        answers = located(answer_pairs(question["answers"]), context)
+    except (KeyError, TypeError):
+        problem = "has no answers (text, answer_start)"
+    except UserError as error:
+        problem = f"cannot be read: {error}"
+    else:
+        return {"answers": [{"text": text, "answer_start": start} for text, start in answers]}
+    name = question.get("id") if isinstance(question, dict) else repr(question)[:40]
+    raise UserError(f"tokenizer.report.answers: {path}, question {name} {problem}; name a file with answers")
 
 
 def ceiling(paragraphs: Iterable[dict[str, Any]], encode: Encode) -> dict[str, Any]:

@@ -68,6 +68,10 @@ REPORTED = (
 """Figures on the corpus that become counts of the stage."""
 
 
+CORPUS = "corpus"
+"""The name of the corpus among the sources of a report."""
+
+
 class ReportOptions(Options):
     """The texts that the report covers."""
 
@@ -88,6 +92,8 @@ class ReportOptions(Options):
     @classmethod
     def _whole(cls, sources: dict[str, Reader]) -> dict[str, Reader]:
         refuse_skipping(sources.values(), "what a report measures")
+        if CORPUS in sources:
+            raise ValueError(f"{CORPUS} is the name of the corpus itself; give this source another")
         return sources
 
 
@@ -155,6 +161,9 @@ def run(options: TokenizerOptions, analysis: Path, data_dir: Path, out: Path) ->
     """Train on the parts in `analysis`, save to `out` and report; returns counts. Raises UserError for a corpus that
     is too small for the vocabulary."""
     analyzer = read_json(analysis / ANALYZER_FILE)
+    # what is asked in the report first, since training may take hours
+    answers = options.report.answers
+    asked = paragraphs_with_answers(data_file(data_dir, answers)) if answers else None
     # a function, since it is read twice: for the alphabet and in training
     lines = partial(corpus_lines, analysis, limit=options.limit_characters)
     base = load_base(data_dir / options.base, analyzer) if options.base else None
@@ -174,7 +183,7 @@ def run(options: TokenizerOptions, analysis: Path, data_dir: Path, out: Path) ->
     return {
         "vocab_size": backend.get_vocab_size(),
         "alphabet": len(alphabet),
-        **report(options.report, analysis, data_dir, out, other_tokenizers(options, data_dir)),
+        **report(options.report, analysis, data_dir, out, other_tokenizers(options, data_dir), asked),
     }
 
 
@@ -250,9 +259,16 @@ def save(backend: Tokenizer, analyzer: dict[str, Any], out: Path) -> None:
     (out / "vocabulary.txt").write_text("".join(f"{token}\n" for token in tokens_by_id(backend)), encoding="utf-8")
 
 
-def report(options: ReportOptions, analysis: Path, data_dir: Path, out: Path, others: dict[str, Any]) -> dict[str, Any]:
-    """Evaluate the saved tokenizer and write report.json, report.md and a plot, with other tokenizers by name beside;
-    returns the figures on the corpus."""
+def report(
+    options: ReportOptions,
+    analysis: Path,
+    data_dir: Path,
+    out: Path,
+    others: dict[str, Any],
+    asked: list[dict[str, Any]] | None,
+) -> dict[str, Any]:
+    """Evaluate the saved tokenizer and write report.json, report.md and a plot, with other tokenizers by name beside,
+    and how many answers of the paragraphs `asked` its tokens allow; returns the figures on the corpus."""
     from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
 
     tokenizer = MorphemeTokenizer.from_pretrained(out)
@@ -262,33 +278,37 @@ def report(options: ReportOptions, analysis: Path, data_dir: Path, out: Path, ot
     dictionary = read_json(analysis / ANALYZER_FILE).get("user_words", [])
     terms = list(dict.fromkeys([*options.terms, *(form for form, *_ in dictionary[:MOST_TERMS])]))
     cuts = WordCuts(tagging.segmenter if isinstance(tagging.segmenter, TaggingSegmenter) else None, terms)
-    texts: dict[str, tuple[Iterator[str], int | None]] = {"corpus": sample(analysis, options.documents)}
+    texts: dict[str, tuple[Iterator[str], int | None]] = {CORPUS: sample(analysis, options.documents)}
     for name, reader in options.sources.items():
         texts[name] = (document.text for document in reader.read(data_dir)), None
     figures: dict[str, Any] = {"vocabulary": {"vocab_size": len(tokenizer), "style": tokenizer.segmenter.style}}
     figures["sources"] = {
-        name: evaluate_texts(of_source, encode, plain, len(tokenizer), cuts if name == "corpus" else None, name, count)
+        name: evaluate_texts(of_source, encode, plain, len(tokenizer), cuts if name == CORPUS else None, name, count)
         for name, (of_source, count) in texts.items()
     }
     if others:
-        figures["others"] = {}
-        for name, other in others.items():
-            documents, count = sample(analysis, options.documents)
-            measured = track(documents, f"measuring {name}", count, "documents")
-            figures["others"][name] = evaluate_other(measured, encode_by(other), other.unk_token_id)
+        figures["others"] = {
+            name: evaluate_beside(name, other, *sample(analysis, options.documents)) for name, other in others.items()
+        }
     figures["cuts"] = figures_of(cuts, encode, UNK_ID, others)
-    if options.answers:
-        figures["answers"] = ceiling(paragraphs_with_answers(data_file(data_dir, options.answers)), encode)
+    if asked is not None:
+        figures["answers"] = ceiling(asked, encode)
     report_progress("writing the report")
     write_json(out / "report.json", figures)
     page = markdown(figures)
     (out / "report.md").write_text(page, encoding="utf-8")
     (out / "report.html").write_text(html(page), encoding="utf-8")
     draw(figures, out / "vocabulary_use.png")
-    counts = {name: figures["sources"]["corpus"][name] for name in REPORTED}
-    if options.answers:
+    counts = {name: figures["sources"][CORPUS][name] for name in REPORTED}
+    if asked is not None:
         counts["ceiling_exact_match"] = figures["answers"]["ceiling_exact_match"]
     return counts
+
+
+def evaluate_beside(name: str, other: Any, texts: Iterator[str], count: int) -> dict[str, Any]:
+    """The figures of another tokenizer on `count` texts."""
+    measured = track(texts, f"measuring {name}", count, "documents")
+    return evaluate_other(measured, encode_by(other), other.unk_token_id)
 
 
 def sample(analysis: Path, documents: int) -> tuple[Iterator[str], int]:

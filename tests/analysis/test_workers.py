@@ -245,7 +245,7 @@ def test_a_word_may_be_called_like_a_tag_and_have_a_comma(tmp_path):
 
 def test_a_word_of_a_user_dictionary_is_one_morpheme_whatever_follows_it(tmp_path):
     words = ["손해배상청구권", "완전포괄주의", "개발부담금"]
-    decomposed = unicodedata.normalize("NFD", words[2])
+    decomposed = unicodedata.normalize("NFD", words[2]) + "\u200b"  # as copied from a web page
     content = f"# 용어\n\n{words[0]}\n{words[1]}\tNNP\t15\n{decomposed} NNG\n"
     (tmp_path / "words.tsv").write_text(content, encoding="utf-8")
     analyzer = AnalysisOptions(analyzer={"name": "kiwi", "user_dictionary": "words.tsv"}).analyzer

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from unicodedata import normalize
 
 import numpy as np
 import pytest
@@ -338,6 +339,30 @@ def test_the_prior_of_overlaps_equals_brute_force(morpheme_tokenizer: MorphemeTo
     assert {index: span[1:] for index, span in spans.items()} == {index: span[1:] for index, span in best.items()}
     assert [spans[n][0] for n in sorted(spans)] == pytest.approx([best[n][0] for n in sorted(best)], abs=1e-5)
     assert "sentence_overlaps" not in task.in_training().featurize(examples, morpheme_tokenizer, 40)
+
+
+@pytest.mark.parametrize(
+    "spell",
+    [
+        lambda text: normalize("NFD", text),
+        lambda text: text.replace("대", "대\u200b").replace("언", "언\u00ad"),
+    ],
+    ids=["decomposed", "invisible"],
+)
+def test_priors_do_not_depend_on_how_a_text_is_spelled(spell: Any, morpheme_tokenizer: MorphemeTokenizer) -> None:
+    texts = {
+        "question": "훈민정음은 언제 창제되었는가?",
+        "context": "세종대왕은 1443년에 훈민정음을 창제하였다. 이순신은 아니다.",
+    }
+    priors = {"phrase": 4, "type": 8, "overlap": 12}
+    task: Any = Task.choose({"name": "korquad", "answer_priors": priors})
+    composed, spelled = (
+        task.featurize([{"id": "1", "group": "", "answers": [], **changed}], morpheme_tokenizer, 64)
+        for changed in (texts, {name: spell(text) for name, text in texts.items()})
+    )
+    for name in ("input_ids", "candidate_lengths", "candidate_type_matches", "sentence_overlaps"):
+        assert np.array_equal(composed[name], spelled[name]), name
+    assert composed["candidate_type_matches"].any() and composed["sentence_overlaps"].any()
 
 
 def test_exact_matches_are_token_types_in_every_window(morpheme_tokenizer: MorphemeTokenizer) -> None:

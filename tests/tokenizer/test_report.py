@@ -10,6 +10,7 @@ import pytest
 from front_end import CORPORA, PROPERTY
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 from tokenizers import Tokenizer, models
 
 from kobert_pipeline.errors import UserError
@@ -30,6 +31,7 @@ from kobert_pipeline.tokenizer.report import (
     evaluate_texts,
     html,
     markdown,
+    paragraphs_with_answers,
     same_answer,
     unseen,
 )
@@ -440,14 +442,37 @@ def test_missing_answers_are_refused_before_the_run():
         raw_files(TokenizerOptions(report={"answers": "gone.json"}), CORPORA)
 
 
-def test_questions_without_answers_in_them_are_refused(front_end, tmp_path):
-    paragraph = {"context": "나는 집에", "qas": [{"id": "q1", "answers": []}, {"id": "q2", "question": "어디"}]}
+@pytest.mark.parametrize(
+    ("question", "message"),
+    [
+        ({"question": "어디"}, "has no answers"),
+        ({"answers": True}, "has no answers"),
+        ({"answers": [{"text": "집", "answer_start": 600}]}, "cannot be read: answer_start is 600"),
+        ({"answers": [{"text": "집", "answer_start": -1}]}, "cannot be read: answer_start is -1"),
+        ({"answers": [{"text": "밭"}]}, "cannot be read: the context does not have the answer '밭'"),
+    ],
+)
+def test_questions_without_answers_in_their_contexts_are_refused_before_the_training(question, message, tmp_path):
+    paragraph = {"context": "나는 집에", "qas": [{"id": "q1", "answers": []}, {"id": "q2", **question}]}
     write_json(tmp_path / "blind.json", {"data": [{"paragraphs": [paragraph]}]})
-    options = TokenizerOptions(
-        subword={"name": "wordpiece", "vocab_size": 500}, report={"documents": 10, "answers": "blind.json"}
-    )
-    with pytest.raises(UserError, match=r"blind\.json, question q2 "):
-        run(options, front_end.analysis, tmp_path, tmp_path)
+    write_json(tmp_path / "analyzer.json", {})
+    options = TokenizerOptions(report={"answers": "blind.json"})
+    # a folder without parts, which training would refuse
+    with pytest.raises(UserError, match=rf"blind\.json, question q2 {message}"):
+        run(options, tmp_path, tmp_path, tmp_path)
+
+
+def test_answers_are_read_in_the_forms_of_data_sets(tmp_path):
+    answers = [{"text": "집", "answer_start": 3}, {"text": ["집"], "answer_start": [3]}, {"text": "집"}]
+    qas = [{"id": str(number), "answers": answer} for number, answer in enumerate(answers)]
+    write_json(tmp_path / "forms.json", {"data": [{"paragraphs": [{"context": "나는 집에", "qas": qas}]}]})
+    [paragraph] = paragraphs_with_answers(tmp_path / "forms.json")
+    assert [question["answers"] for question in paragraph["qas"]] == [[{"text": "집", "answer_start": 3}]] * 3
+
+
+def test_no_source_of_a_report_takes_the_name_of_the_corpus():
+    with pytest.raises(ValidationError, match="corpus is the name of the corpus itself"):
+        TokenizerOptions(report={"sources": {"corpus": {"name": "text", "path": "a.txt"}}})
 
 
 # words and how they are cut
