@@ -260,13 +260,9 @@ def save(backend: Tokenizer, analyzer: dict[str, Any], out: Path) -> None:
 
 
 def report(
-    options: ReportOptions,
-    analysis: Path,
-    data_dir: Path,
-    out: Path,
-    others: dict[str, Any],
+    options: ReportOptions, analysis: Path, data_dir: Path, out: Path, others: dict[str, Any],
     asked: list[dict[str, Any]] | None,
-) -> dict[str, Any]:
+) -> dict[str, Any]:  # fmt: skip
     """Evaluate the saved tokenizer and write report.json, report.md and a plot, with other tokenizers by name beside,
     and how many answers of the paragraphs `asked` its tokens allow; returns the figures on the corpus."""
     from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
