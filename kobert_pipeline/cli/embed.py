@@ -10,6 +10,7 @@ import typer
 
 from kobert_pipeline.cli.arguments import Backend, Folder, Long, TokenizerName
 from kobert_pipeline.cli.exit_codes import interrupt_on_sigterm
+from kobert_pipeline.cli.formatting import json_for
 from kobert_pipeline.cli.input_lines import count_texts, file_batches, refuse_missing, refuse_tables
 from kobert_pipeline.errors import UserError, refuse_existing
 from kobert_pipeline.files import refuse_unwritable
@@ -116,11 +117,11 @@ def _write(embedder: "Embedder", batches: Iterator[list[str]], out: Path, tokens
 
 
 def _print(embedder: "Embedder", batches: Iterator[list[str]], tokens: bool) -> None:
-    from kobert_pipeline.inference.vector_files import json_lines
+    from kobert_pipeline.inference.vector_files import json_rows
 
     done = 0
     for texts in batches:
-        for line in json_lines(embedder.columns(texts, done, tokens)):
-            print(line)
+        for row in json_rows(embedder.columns(texts, done, tokens)):
+            print(json_for(sys.stdout, row))
         sys.stdout.flush()  # a program that writes a line gets its vector before it writes the next
         done += len(texts)

@@ -6,11 +6,12 @@ import re
 import shutil
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from typer.core import TyperGroup
 
 from kobert_pipeline.errors import UserError
+from kobert_pipeline.files import json_text
 
 NO_TERMINAL_WIDTH = 100_000
 """Columns of output that is not a terminal: wider than any table, so that no row is wrapped or shortened."""
@@ -41,7 +42,17 @@ def first_sentence(text: str) -> str:
 
 def print_json(value: Any) -> None:
     """Print one JSON value on standard output."""
-    print(json.dumps(value, ensure_ascii=False, indent=1))
+    print(json_for(sys.stdout, value, indent=1))
+
+
+def json_for(stream: TextIO, value: Any, indent: int | None = None) -> str:
+    """`value` as JSON text, with what the encoding of a stream lacks as JSON's own escapes."""
+    text = json_text(value, indent)
+    try:
+        text.encode(stream.encoding or "utf-8")
+    except UnicodeEncodeError:
+        return json.dumps(value, indent=indent)
+    return text
 
 
 def print_table(header: list[str], rows: list[list[str]]) -> None:
@@ -51,10 +62,11 @@ def print_table(header: list[str], rows: list[list[str]]) -> None:
     """
     from rich.console import Console
     from rich.table import Column, Table
+    from rich.text import Text
 
     table = Table(*(Column(name, overflow="fold") for name in header), box=None, pad_edge=False, header_style="bold")
     for row in rows:
-        table.add_row(*(str(cell).replace("[", r"\[") for cell in row))  # "[MASK]" would be rich's markup
+        table.add_row(*(Text(str(cell)) for cell in row))  # of a string rich would read [MASK] and :x: as markup
     console = Console(width=output_width(), highlight=False)
     with console.capture() as captured:
         console.print(table)

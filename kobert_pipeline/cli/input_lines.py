@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kobert_pipeline.errors import UserError
+from kobert_pipeline.files import SURROGATES
 from kobert_pipeline.tables.file_type import data_suffix, text_format
 from kobert_pipeline.tables.open_text import open_lines
 from kobert_pipeline.tables.rows import PARSERS, read_lines
@@ -26,6 +27,7 @@ def text_batches(texts: list[str], option: str = "- <") -> Iterator[list[str]]:
     is empty or not UTF-8."""
     if texts == ["-"]:
         return stdin_batches()
+    refuse_undecodable(texts)
     if named := next(filter(os.path.isfile, texts), None):
         print(f"{named} is a file, but its name is read as the text; {option} {named} reads its texts", file=sys.stderr)
     return iter([texts])
@@ -47,6 +49,13 @@ def refuse_blank_arguments(texts: list[str]) -> None:
     for position, text in enumerate(texts, 1):
         if not text.strip():
             raise UserError(f"text {position} is empty; give a text, or - to read lines from standard input")
+
+
+def refuse_undecodable(texts: list[str], what: str = "text") -> None:
+    """Raise UserError for an argument that is not in UTF-8, of which Python makes halves of characters."""
+    for position, text in enumerate(texts, 1):
+        if SURROGATES.search(text):
+            raise UserError(f"{what} {position} is not UTF-8; convert it first (iconv -f cp949 -t utf-8)")
 
 
 def file_batches(names: list[str], column: str | None = None) -> Iterator[list[str]]:

@@ -3,7 +3,6 @@
 torch and transformers are imported inside the commands, so that `kobert --help` stays fast.
 """
 
-import json
 import sys
 from collections import Counter
 from collections.abc import Iterable
@@ -15,17 +14,17 @@ from typing import Annotated, Any
 import typer
 
 from kobert_pipeline.cli.arguments import AsJsonLines, Backend, Folder, Long, TokenizerName
-from kobert_pipeline.cli.formatting import note_truncated, print_table
+from kobert_pipeline.cli.formatting import json_for, note_truncated, print_table
 from kobert_pipeline.cli.input_lines import (
     file_batches,
     is_table,
     refuse_blank_arguments,
     refuse_file_names,
     refuse_missing,
+    refuse_undecodable,
     text_batches,
 )
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.files import json_text
 
 IN = (
     "A file of texts: one per row of a table (.csv .tsv .xlsx .jsonl .json .parquet; empty rows are left out), or one "
@@ -59,7 +58,7 @@ def tokenize(
     tokenizer = load_tokenizer(checkpoint)
     for row in chain.from_iterable(token_rows(tokenizer, batch) for batch in text_batches(texts)):
         if as_json:
-            print(json.dumps(row, ensure_ascii=False))
+            print(json_for(sys.stdout, row))
         else:
             rows = [
                 [token, str(token_id), str(start), str(end), row["text"][start:end]]
@@ -93,6 +92,8 @@ def predict(
     Example: kobert predict runs/quickstart/publish/nsmc "정말 재밌다"
     """
     file = _input_file(files or [], texts or [], columns)
+    refuse_undecodable(questions or [], "--question")
+    refuse_undecodable([pair] if pair else [], "--pair")
 
     from kobert_pipeline.inference.checkpoint import Checkpoint
     from kobert_pipeline.inference.table_fields import predict_table
@@ -134,7 +135,7 @@ def _print_results(batches: Iterable[list[dict[str, Any]]], as_json: bool) -> No
     for results in batches:
         for result in results:
             if as_json:
-                print(json_text(result))
+                print(json_for(sys.stdout, result))
             else:
                 print(_line(result))
             is_uncalibrated |= result.get("score") is not None and result.get("probability", 0) is None

@@ -1,6 +1,6 @@
 """The command `kobert similar`. torch and transformers are imported only once the arguments are known to be valid."""
 
-import json
+import sys
 from bisect import bisect_right
 from collections.abc import Callable
 from functools import partial
@@ -12,8 +12,14 @@ import typer
 
 from kobert_pipeline.cli.arguments import AsJson, Folder, TokenizerName
 from kobert_pipeline.cli.embed import Column, Layers, Weights, parse_layers
-from kobert_pipeline.cli.formatting import print_json, print_table
-from kobert_pipeline.cli.input_lines import file_batches, refuse_file_names, refuse_missing, refuse_tables
+from kobert_pipeline.cli.formatting import json_for, print_json, print_table
+from kobert_pipeline.cli.input_lines import (
+    file_batches,
+    refuse_file_names,
+    refuse_missing,
+    refuse_tables,
+    refuse_undecodable,
+)
 from kobert_pipeline.errors import UserError
 
 if TYPE_CHECKING:
@@ -71,6 +77,7 @@ def similar(
 
     Example: kobert similar runs/quickstart/publish/nsmc "정말 재밌다" --in reviews.txt --by mean --by bm25
     """
+    refuse_undecodable(queries or [], "query")
     _refuse_conflicts(queries, candidates, column, gold, by or [], hybrid_pooling, vectors, index)
     numbers = parse_layers(layers)
 
@@ -238,7 +245,7 @@ def _print_ranking(
             if as_json:
                 for (rank, value, row), text in zip(hits, shown, strict=True):
                     result = {"query": query, "method": method, "rank": rank, "score": round(value, 4)}
-                    print(json.dumps(result | row | {"snippet": text}, ensure_ascii=False))
+                    print(json_for(sys.stdout, result | row | {"snippet": text}))
                 continue
             print(f"{query}  (by {method}{'' if hits else '; no text has a word of it, or a part of one'})")
             more = ["id"] if any("id" in row for _, _, row in hits) else []

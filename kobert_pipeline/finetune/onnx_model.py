@@ -41,6 +41,7 @@ CAUSAL = ("gpt2",)
 """Types of models in which a token sees no token after it."""
 NEEDED = ("architectures", "vocab_size", "hidden_size", "num_hidden_layers", "model_type", "max_position_embeddings")
 """Keys of a config that predictions need. A file may omit keys whose value is the default of its model type."""
+BY_TORCH = "give --backend torch, or publish it again with onnx: true"
 FATAL = 4
 """The only level of messages that ONNX Runtime prints; errors are raised as exceptions."""
 
@@ -70,11 +71,15 @@ class OnnxModel:
         return self.config.model_type in CAUSAL
 
     def outputs(self, arrays: Arrays) -> Arrays:
-        """The outputs of the head for the inputs (B, S)."""
+        """The outputs of the head for the inputs (B, S). Raises UserError for a file without a head."""
+        if not self.head_outputs:
+            raise UserError(f"{self.name_or_path}: the ONNX file has no output of a head; {BY_TORCH}")
         return run(self.session, self.head_outputs, arrays)
 
     def states(self, arrays: Arrays) -> np.ndarray:
-        """The last hidden states (B, S, H) for the inputs (B, S)."""
+        """The last hidden states (B, S, H) for the inputs (B, S). Raises UserError for a file without them."""
+        if not self.gives_states:
+            raise UserError(f"{self.name_or_path}: the ONNX file has no {HIDDEN_STATES}, so no vectors; {BY_TORCH}")
         return run(self.encoder_session, [HIDDEN_STATES], arrays)[HIDDEN_STATES]
 
     def logits(self, features: Features) -> Logits:

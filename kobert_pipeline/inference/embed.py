@@ -22,6 +22,7 @@ from kobert_pipeline.inference.loading import AUTO, FILES, TORCH, load
 from kobert_pipeline.inference.token_weights import TokenWeights
 from kobert_pipeline.inference.vector_files import Columns, write_vectors
 from kobert_pipeline.inference.windows import mean_by_text, splits, windows_of
+from kobert_pipeline.morphemes.normalization import replace_surrogates
 from kobert_pipeline.morphemes.segmenter import batches_of
 from kobert_pipeline.tokenizer.tagged_morphemes import morphemes_of_tokens, with_tags
 from kobert_pipeline.training.hf_config import refuse_causal_cls, trained_pooling
@@ -91,6 +92,8 @@ class Embedder:
         if backend == AUTO and (tuple(layers) != LAST or pooling == "first-last"):
             backend = TORCH
         loaded = load(folder, tokenizer, backend)
+        if backend == AUTO and not getattr(loaded.model, "gives_states", True):
+            loaded = load(folder, tokenizer, TORCH)  # the ONNX file, perhaps of another program, has no states
         embedder = cls(loaded.model, loaded.tokenizer, pooling, layers, weights, long)
         folders = dict.fromkeys((loaded.folder, loaded.tokenizer_folder))
         torch = loaded.backend == TORCH
@@ -177,7 +180,8 @@ class Embedder:
 
     def _encode(self, texts: Sequence[str], tokenizer: Any, **more: Any) -> Any:
         """The texts in tokens of `tokenizer`, truncated; counts what is truncated."""
-        encoded = tokenizer(list(texts), truncation=True, max_length=self.max_length, **more)
+        texts = [replace_surrogates(text) for text in texts]
+        encoded = tokenizer(texts, truncation=True, max_length=self.max_length, **more)
         # only full texts may have been truncated, so only they are encoded again, with room for one token more
         full = [text for text, ids in zip(texts, encoded["input_ids"], strict=True) if len(ids) == self.max_length]
         if full:

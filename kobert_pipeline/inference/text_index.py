@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.files import read_json, write_json
-from kobert_pipeline.inference.embed import Embedder, write_embeddings
+from kobert_pipeline.files import files_below, json_text, read_json, write_json
+from kobert_pipeline.inference.embed import LAST, Embedder, write_embeddings
 from kobert_pipeline.inference.nearest import normalized
 from kobert_pipeline.inference.similar import Scores, TextEmbedder
 from kobert_pipeline.progress import current_display
 from kobert_pipeline.questions.bm25 import Bm25
 
-VERSION = 2
-"""2: pairs of characters are terms of BM25, too."""
+VERSION = 3
+"""2: pairs of characters are terms of BM25, too. 3: the sizes of its files are recorded."""
 SAME = 0.98
 """Least cosine of two vectors of one text by one model; the file of weights may be int8."""
 INDEX, TEXTS, STARTS, VECTORS, BM25 = "index.json", "texts.jsonl", "starts.npy", "vectors.npy", "bm25"
@@ -27,7 +27,8 @@ INDEX, TEXTS, STARTS, VECTORS, BM25 = "index.json", "texts.jsonl", "starts.npy",
 
 
 class TextIndex:
-    """An index that was written by `write_index`. Raises UserError for a folder that is none."""
+    """An index that was written by `write_index`. Raises UserError for a folder that is none, or that lacks a part of
+    one."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -36,6 +37,10 @@ class TextIndex:
         self.about = read_json(folder / INDEX)
         if self.about.get("version") != VERSION:
             raise UserError(f"{folder} is an index of another version; make it again with kobert index")
+        # a copy that broke off would answer, but not from all texts
+        for name, size in self.about["files"].items():
+            if not (folder / name).is_file() or (folder / name).stat().st_size != size:
+                raise UserError(f"{folder} is not whole: {name} is missing or cut off; copy it again, or make it again")
         self.starts = np.load(folder / STARTS)
         self.unit = self.about["unit"]
 
@@ -61,12 +66,19 @@ class TextIndex:
         """The cosine of the vectors of query and text. Raises UserError for an embedder with other vectors, by the
         first text."""
         # a query is truncated; the texts were read as `kobert index` was told
-        as_indexed = embedder.reading(self.about["long"]) if isinstance(embedder, Embedder) else embedder
+        as_indexed = embedder
+        if isinstance(embedder, Embedder):
+            if (embedder.pooling, embedder.layers) != (self.about["pooling"], LAST):
+                raise UserError(
+                    f"{self.folder} has vectors of the pooling {self.about['pooling']} and the last layer, not of "
+                    f"{embedder.pooling}; give --by {self.about['pooling']} and no --layers, or make the index again"
+                )
+            as_indexed = embedder.reading(self.about["long"])
         (vector,) = normalized(as_indexed.embed([self.row(0)["text"]]))
         if vector.shape != self.vectors[0].shape or vector @ self.vectors[0] < SAME:
             raise UserError(
-                f"{self.folder} was made with another checkpoint or pooling (its own is {self.about['pooling']}), for "
-                "its vectors are others; give those, or make the index again"
+                f"{self.folder} was made with another checkpoint, for its vectors are others; give that one, or make "
+                "the index again"
             )
         if self.about["truncated"]:
             current_display().say(
@@ -84,6 +96,7 @@ def write_index(out: Path, rows: Sequence[dict[str, Any]], unit: str, embedder: 
     it is whole; until then its vectors are in parts in `out` with `.parts` added, from which an interrupted command
     resumes. Returns what `index.json` says of it."""
     texts = [row["text"] for row in rows]
+    out.absolute().parent.mkdir(parents=True, exist_ok=True)
     # next to `out`, because a folder can be renamed only within its file system
     with tempfile.TemporaryDirectory(dir=out.absolute().parent, prefix=f".{out.name}-") as temporary:
         folder = Path(temporary) / out.name
@@ -91,7 +104,7 @@ def write_index(out: Path, rows: Sequence[dict[str, Any]], unit: str, embedder: 
         starts = [0]
         with (folder / TEXTS).open("wb") as file:
             for row in rows:
-                starts.append(starts[-1] + file.write(json.dumps(row, ensure_ascii=False).encode() + b"\n"))
+                starts.append(starts[-1] + file.write(json_text(row).encode() + b"\n"))
         np.save(folder / STARTS, np.array(starts, np.int64))
         Bm25(texts).save(folder / BM25)
         write_embeddings(folder / VECTORS, embedder, texts, False, len(texts), out.with_name(f"{out.name}.parts"))
@@ -100,6 +113,7 @@ def write_index(out: Path, rows: Sequence[dict[str, Any]], unit: str, embedder: 
             "version": VERSION, "texts": len(texts), "unit": unit, "pooling": embedder.pooling, "long": long,
             "max_length": embedder.max_length, "truncated": embedder.truncated,
         }  # fmt: skip
-        write_json(folder / INDEX, about)
+        files = {name: (folder / name).stat().st_size for name in files_below(folder)}
+        write_json(folder / INDEX, about | {"files": files})
         folder.rename(out)
     return about

@@ -17,10 +17,12 @@ import numpy as np
 
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import (
+    SURROGATES,
     atomic_write,
     digest,
     finish_part,
     finished_part,
+    json_text,
     locked,
     read_json_with_digest,
     refuse_unwritable,
@@ -38,13 +40,13 @@ Embed = Callable[[list[str], int], tuple[Columns, dict[str, int]]]
 RECORD, LOCK = "started.json", ".lock"
 
 
-def json_lines(columns: Columns) -> Iterator[str]:
+def json_rows(columns: Columns) -> Iterator[dict[str, Any]]:
     """One JSON object per row. Numbers are the shortest decimals that give the same float32."""
     others = {name: values for name, values in columns.items() if name != "embedding"}
     for index, vector in enumerate(columns["embedding"]):
         row = {name: values[index] for name, values in others.items()}
         row["embedding"] = short_floats(vector)
-        yield json.dumps(row, ensure_ascii=False)
+        yield row
 
 
 def short_floats(vector: np.ndarray) -> list[float]:
@@ -55,7 +57,7 @@ def short_floats(vector: np.ndarray) -> list[float]:
 
 def _write_json_lines(path: Path, columns: Columns) -> None:
     with atomic_write(path) as part, part.open("w", encoding="utf-8") as file:
-        file.writelines(f"{line}\n" for line in json_lines(columns))
+        file.writelines(f"{json_text(row)}\n" for row in json_rows(columns))
 
 
 def _join_json_lines(parts: list[Path], path: Path) -> None:
@@ -73,7 +75,12 @@ def _write_parquet(path: Path, columns: Columns) -> None:
     lists = pa.FixedSizeListArray.from_arrays(pa.array(vectors.reshape(-1), pa.float32()), vectors.shape[1])
     kinds = {"index": pa.int64(), "start": pa.int32(), "end": pa.int32()}
     # types are stated, since all values of a part may be null
-    arrays = {name: pa.array(columns[name], kinds.get(name, pa.string())) for name in columns if name != "embedding"}
+    arrays = {
+        # Parquet holds no half characters, which JSON may hold
+        name: pa.array(values, kinds[name]) if name in kinds
+        else pa.array([value and SURROGATES.sub("\ufffd", value) for value in values], pa.string())
+        for name, values in columns.items() if name != "embedding"
+    }  # fmt: skip
     with atomic_write(path) as part:
         parquet.write_table(pa.table(arrays | {"embedding": lists}), part)
 

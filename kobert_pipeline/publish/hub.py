@@ -3,16 +3,18 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kobert_pipeline.checkpoint.source import TOKENIZER_FILES
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.morphemes import ANALYZERS, tokenizer_files
 from kobert_pipeline.tokenizer.plain import PLAIN
+from kobert_pipeline.training.weight_files import NGRAMS, NGRAMS_FOLDER
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
 
 MISLEADING = [
-    *tokenizer_files(), *(f"{folder}/*" for folder in (*ANALYZERS, PLAIN, "onnx")),
-    "tokenizer.json", "vocab.txt", "pytorch_model.bin",
+    *tokenizer_files(), *(f"{folder}/*" for folder in (*ANALYZERS, PLAIN, "onnx", NGRAMS_FOLDER)),
+    *TOKENIZER_FILES, "pytorch_model.bin", NGRAMS,
     "modules.json", "1_Pooling/*", "config_sentence_transformers.json", "sentence_bert_config.json",
 ]  # fmt: skip
 """Files of an earlier upload that loaders would prefer to ours, or that no longer fit the new ones: deleted from the

@@ -1,5 +1,6 @@
 """The HTTP server around the application: its socket, its processes, its signals, and its end."""
 
+import codecs
 import contextlib
 import gc
 import os
@@ -198,7 +199,7 @@ def stopped_by_signals(server: uvicorn.Server) -> Iterator[None]:
 
 def read_api_key(path: Path) -> bytes:
     """The key in a file of one line. Raises UserError for an empty file, or one of several lines."""
-    lines = path.read_bytes().strip().splitlines()
+    lines = path.read_bytes().removeprefix(codecs.BOM_UTF8).strip().splitlines()
     if len(lines) != 1 or b" " in lines[0]:
         raise UserError(f"{path}: one line with the key was expected; write one with `openssl rand -hex 32 > {path}`")
     return lines[0]

@@ -1,6 +1,8 @@
 """The texts that commands are given: on the command line, and as lines of files."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,6 +24,15 @@ def test_the_name_of_a_file_is_a_text_but_with_a_warning(
     assert capsys.readouterr().err.endswith("; --in 문의.csv reads its texts\n")
     assert list(text_batches(["정말 재밌다"])) == [["정말 재밌다"]]
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    "command", [["predict"], ["predict", "글", "--question"], ["predict", "글", "--pair"], ["tokenize"]]
+)
+def test_an_argument_in_another_encoding_is_refused(command: list[str], kobert: Callable[..., Any]) -> None:
+    name, *more = command
+    cp949 = "좋다".encode("cp949").decode("utf-8", "surrogateescape")  # as Python reads it
+    assert " 1 is not UTF-8; convert it first" in kobert(name, "mini-nsmc", *more, cp949).complaint
 
 
 @pytest.mark.parametrize(

@@ -151,3 +151,9 @@ def test_half_an_emoji_of_a_json_file_is_read_by_every_tokenizer(tiny: Any, tmp_
             for last in ([], ["--json"]):
                 result = kobert("predict", one, "--in", tmp_path / "texts.jsonl", "--column", "text", *more, *last)
                 assert result.code == 0 and "\ud83d" not in result.out, result.err
+        texts = [tmp_path / "texts.jsonl", "--column", "text"]
+        for suffix in (".jsonl", ".parquet"):
+            assert kobert("embed", published / name, *texts, "--out", tmp_path / f"{name}{suffix}").code == 0
+        assert kobert("index", published / name, *texts, "--out", tmp_path / f"{name}-index").code == 0
+        found = kobert("similar", published / name, "재밌다", "--in", *texts, "--by", "mean", "--json")
+        assert found.code == 0 and "\ud83d" not in found.out, found.err

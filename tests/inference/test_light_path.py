@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
 import kobert_pipeline as kobert_package
@@ -14,7 +15,7 @@ from kobert_pipeline.files import write_json
 from kobert_pipeline.finetune import onnx_model
 from kobert_pipeline.inference import loading
 from kobert_pipeline.inference.loading import AUTO, BY_ONNX, TORCH, choose_backend
-from kobert_pipeline.training.weight_files import ONNX
+from kobert_pipeline.training.weight_files import HIDDEN_STATES, ONNX
 
 TEXTS = ["정말 재밌다", "두 시간이 아까웠다. " * 40, "배우들 연기가 좋았다\tㅋㅋ 😀", "뷁", ""]
 WITHOUT = """
@@ -113,6 +114,31 @@ def test_layers_before_the_last_are_read_by_torch(light: dict[str, Path], kobert
     words = ("embed", light["encoder"], tmp_path / "texts.txt", "--layers", "-2")
     assert kobert(*words).code == 0
     assert "give --backend torch" in kobert(*words, "--backend", "onnx").complaint
+
+
+def test_an_onnx_file_of_another_program_is_read_for_what_it_has(
+    light: dict[str, Path], kobert: Any, tmp_path: Path
+) -> None:
+    """Exporters write the outputs of the head or the states, seldom both."""
+    (tmp_path / "texts.txt").write_text("정말 재밌다", encoding="utf-8")
+    folders = {}
+    for kept in ("logits", HIDDEN_STATES):
+        folder = folders[kept] = Path(shutil.copytree(light["mood"], tmp_path / kept))
+        model = onnx.load(folder / ONNX)
+        for node in [node for node in model.graph.output if node.name != kept]:
+            model.graph.output.remove(node)
+        onnx.save(model, folder / ONNX)
+    labels, states = folders.values()
+    words = ("embed", labels, tmp_path / "texts.txt")
+    assert kobert(*words).out == kobert(*words, "--backend", "torch").out
+    assert (
+        "has no last_hidden_state, so no vectors; give --backend torch" in kobert(*words, "--backend", "onnx").complaint
+    )
+    assert kobert("predict", labels, "정말 재밌다").code == 0
+    assert (
+        "has no output of a head; give --backend torch"
+        in kobert("predict", states, "글", "--backend", "onnx").complaint
+    )
 
 
 def test_a_config_that_leaves_defaults_out_has_those_of_transformers(tmp_path: Path) -> None:

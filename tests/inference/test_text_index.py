@@ -2,6 +2,7 @@
 
 import json
 import random
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -103,7 +104,9 @@ def test_what_does_not_fit_is_refused(place: Path, tiny: Any, kobert: Callable[.
     kobert("index", "mlm", "texts.txt", "--out", "index")
     assert "index exists" in kobert("index", "mlm", "texts.txt", "--out", "index").complaint
     other = kobert("similar", "mlm", "글", "--index", "index", "--by", "cls").complaint
-    assert "made with another checkpoint or pooling (its own is mean)" in other
+    assert "has vectors of the pooling mean and the last layer, not of cls; give --by mean and no --layers" in other
+    other = kobert("similar", "mini-nsmc", "글", "--index", "index", "--by", "mean").complaint
+    assert "made with another checkpoint" in other
     assert "leave --in" in kobert("similar", "mlm", "글", "--index", "index", "--in", "texts.txt").complaint
     assert "is no index" in kobert("similar", "mlm", "글", "--index", "mlm").complaint
     write_json(place / "index" / INDEX, read_json(place / "index" / INDEX) | {"version": 0})
@@ -112,6 +115,22 @@ def test_what_does_not_fit_is_refused(place: Path, tiny: Any, kobert: Callable[.
     (place / "blank.txt").write_text(" \n\n", encoding="utf-8")
     assert "blank" in kobert("index", "mlm", "blank.txt", "--out", "none").complaint
     assert not list(place.glob("*none*")) and not list(place.glob(".*")), "nothing is left of what failed"
+
+
+def test_a_copy_that_broke_off_is_refused(place: Path, kobert: Callable[..., Any]) -> None:
+    assert kobert("index", "mlm", "texts.txt", "--out", "new/folder/index").code == 0
+    shutil.copytree(place / "new" / "folder" / "index", place / "copy")
+    assert kobert("similar", "mlm", "연기", "--index", "copy", *METHODS).code == 0
+    files = [path for path in sorted((place / "copy").rglob("*")) if path.is_file() and path.name != INDEX]
+    assert len(files) > 5
+    for path in files:
+        content = path.read_bytes()
+        for damage in (lambda path=path: path.unlink(), lambda path=path, cut=content[:-1]: path.write_bytes(cut)):
+            damage()
+            complaint = kobert("similar", "mlm", "연기", "--index", "copy", *METHODS).complaint
+            name = path.relative_to(place / "copy").as_posix()
+            assert f"copy is not whole: {name} is missing or cut off; copy it again" in complaint
+        path.write_bytes(content)
 
 
 def test_an_index_of_words_is_the_same_after_it_was_written(tmp_path: Path) -> None:

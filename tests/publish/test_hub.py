@@ -210,6 +210,7 @@ def test_what_was_pushed_gives_the_same_answers_by_its_name_on_the_hub(
 
 def test_files_of_an_earlier_upload_that_would_mislead_loaders_are_deleted(push, hub) -> None:
     hub.there = ["tokenizer.json", "modules.json", "1_Pooling/config.json", "plain/old.txt", "picture.png"]
+    hub.there += ["special_tokens_map.json", "added_tokens.json", "ngrams.safetensors", "ngrams/old.safetensors"]
     assert push().code == 0
     assert hub.there == ["picture.png"]
     assert "morphemes.json" in hub.files

@@ -64,7 +64,7 @@ def endless_upload(address: str, *headers: str) -> str:
 
 def test_a_server_from_start_to_end(tiny: Any, tmp_path: Path, start_kobert: Any) -> None:
     key = tmp_path / "key"
-    key.write_text("right-key\n")
+    key.write_text("right-key\n", encoding="utf-8-sig")  # as Notepad saves it
     folder = tiny.run_dir / "publish" / "nsmc"
     process = start_kobert("serve", f"mood={folder}", "--port", 0, "--api-key-file", key, "--max-batch-tokens", 64)
     address = ready(process)
