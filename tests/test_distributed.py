@@ -1,5 +1,6 @@
 """The messages from rank 0 to the other ranks, and how these follow them."""
 
+import dataclasses
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from torch.distributed import HashStore
 
 from kobert_pipeline import distributed
 from kobert_pipeline.distributed import Channel, MainProcessExited
-from kobert_pipeline.errors import UserError
+from kobert_pipeline.errors import Postponed, UserError
 from kobert_pipeline.runs import manifest, runner
 from kobert_pipeline.runs.manifest import Record
 from kobert_pipeline.runs.runner import Job
@@ -80,6 +81,26 @@ def test_a_follower_runs_what_rank_0_started_and_writes_no_manifest(
     runner.follow([job(folder, folders_run) for folder in folders], "pretrain")
     assert folders_run == [folders[1]]
     assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["started.json"]
+
+
+def test_a_job_that_waits_is_no_job_of_a_follower(
+    channels: tuple[Channel, Channel], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Jobs that read a test set too early are postponed on every rank, and those that need them run on none."""
+    folders_run: list[Path] = []
+    earlier, later = (job(tmp_path / "pretrain" / name, folders_run) for name in ("one", "two"))
+    later = dataclasses.replace(later, inputs={"pretrain/one": earlier.folder})
+    postponed = {earlier.folder: earlier}
+    with monkeypatch.context() as of_rank_0:
+        of_rank_0.setattr(runner, "channel", lambda: channels[0])
+        assert runner._run_or_postpone(later, {}, postponed, redo=False, redo_changed=False) is None
+    assert channels[1].receive() == {"job": later.title, "runs": False, "fingerprint": ""}
+
+    def waits(out: Path) -> dict[str, Any]:
+        raise Postponed("the test set")
+
+    channels[0].send({"runs": True, "fingerprint": started(earlier.folder).fingerprint})
+    runner.follow([dataclasses.replace(earlier, run=waits)], "pretrain")
 
 
 def test_a_follower_that_does_not_see_the_folder_reports_it(channels: tuple[Channel, Channel], tmp_path: Path) -> None:

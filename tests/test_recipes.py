@@ -366,3 +366,10 @@ def test_data_dir_comes_from_the_environment_where_the_recipe_has_none(monkeypat
     assert "KOBERT_DATA" in missing
     monkeypatch.setenv("KOBERT_DATA", str(corpora))
     assert kobert("check", tmp_path / "none.yaml").code == 0
+
+
+def test_a_setting_changes_one_place_of_what_a_recipe_shares_by_an_anchor() -> None:
+    before, after = (recipe_file.load("base", settings) for settings in ([], ["finetune.nsmc.plan.epochs=1"]))
+    assert before["finetune"]["nsmc"]["plan"] == before["finetune"]["nsmc-random"]["plan"]
+    assert after["finetune"]["nsmc"]["plan"]["epochs"] == 1
+    assert after["finetune"]["nsmc-random"] == before["finetune"]["nsmc-random"]

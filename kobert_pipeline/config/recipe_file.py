@@ -110,9 +110,17 @@ def load(recipe: str, settings: list[str]) -> dict[str, Any]:
         raise UserError(f"recipe {path} must be a mapping of stages to options, not {type(content).__name__}")
     if path == shipped().get(recipe) and "data_dir" in content:
         content["data_dir"] = str(path.parent / content["data_dir"])  # a folder of the package
+    content = unshared(content)
     for setting in settings:
         apply_setting(content, setting)
     return content
+
+
+def unshared(value: Any) -> Any:
+    """A copy of a YAML value in which nothing is shared, unlike where it has anchors: a setting changes one place."""
+    if isinstance(value, dict):
+        return {key: unshared(item) for key, item in value.items()}
+    return [unshared(item) for item in value] if isinstance(value, list) else value
 
 
 def to_yaml(content: dict[str, Any]) -> str:

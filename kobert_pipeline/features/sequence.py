@@ -154,3 +154,14 @@ def input_texts(examples: list[Example]) -> tuple[list[str], list[str] | None]:
     if not any("text_pair" in example for example in examples):
         return texts, None
     return texts, [replace_surrogates(example["text_pair"]) for example in examples]
+
+
+def labels_single_texts(task: Task) -> bool:
+    """Whether the task gives a single text one of several classes, which distillation and n-grams need."""
+    return (
+        isinstance(task, SequenceTask)
+        and not task.paired
+        and task.auto_class == SequenceTask.auto_class
+        and task.problem_type is None
+        and not task.added_tokens
+    )

@@ -14,11 +14,10 @@ from kobert_pipeline.distributed import is_main_process
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.format import SPLITS, Features, features_of_ids
 from kobert_pipeline.features.rows import refuse_not_finite
-from kobert_pipeline.features.sequence import SequenceTask
-from kobert_pipeline.features.task import Task
 from kobert_pipeline.files import read_json, write_array
 from kobert_pipeline.finetune import ngrams
 from kobert_pipeline.finetune.cross_fit import Fold, left_out, texts_at
+from kobert_pipeline.finetune.with_ngrams import WithNgrams, mixed
 from kobert_pipeline.progress import report
 from kobert_pipeline.shards.format import PARAGRAPH, Shards, ranges
 from kobert_pipeline.tokenizer.loading import load_tokenizer, vocabulary_in
@@ -26,7 +25,8 @@ from kobert_pipeline.tokenizer.plain import PLAIN
 from kobert_pipeline.tokenizer.special_tokens import SpecialIds
 from kobert_pipeline.training.weight_files import NGRAMS
 
-VERSION = 2
+VERSION = 3
+"""3: teachers with n-grams label by both."""
 SOFT_LABELS = "soft_labels"
 """The array of the teachers' mean probabilities, (n, classes) float32."""
 ARRAYS = ("windows", "input_ids", "token_type_ids", SOFT_LABELS)
@@ -77,17 +77,6 @@ class Distillation(Options):
     train_share: float = Field(0, ge=0, le=1, exclude_if=lambda value: value == 0)
     """The share of the teachers' probabilities in the targets of the training set, whose own labels have the rest. A
     text's come from the models that have not seen it, so the teachers need `cross_fit`."""
-
-
-def labels_single_texts(task: Task) -> bool:
-    """Whether the task gives a single text one of several classes, which distillation and n-grams need."""
-    return (
-        isinstance(task, SequenceTask)
-        and not task.paired
-        and task.auto_class == SequenceTask.auto_class
-        and task.problem_type is None
-        and not task.added_tokens
-    )
 
 
 def run(
@@ -151,7 +140,8 @@ def out_of_fold(train: Features, teachers: list[list[Teacher]], tokenizer: Any, 
     rows = {seed.fold: left_out(train, seed.fold) for seeds in teachers for seed in seeds if seed.fold}
     total: Any = 0.0
     for seeds in teachers:
-        parts = [(rows[seed.fold], seed.folder) for seed in seeds if seed.fold]
+        # with few texts a part may have none
+        parts = [(rows[seed.fold], seed.folder) for seed in seeds if seed.fold and len(rows[seed.fold])]
         labelled = [mean_probabilities(texts_at(train, part), [[folder]], tokenizer, bf16) for part, folder in parts]
         # each training text is in one part; sorted by row, the labels are in the order of the training set
         order = np.argsort(np.concatenate([part for part, _ in parts]))
@@ -261,14 +251,23 @@ def mean_probabilities(unlabelled: Features, teachers: list[list[Path]], tokeniz
     total: Any = 0.0
     for folders in teachers:
         for folder in folders:
-            if (folder / NGRAMS).is_file():
-                report(f"labelling by {folder.parent.name}/{folder.name}")
-                classifier = ngrams.NgramClassifier.load(folder)
-                probabilities = classifier.probabilities(list(ngrams.texts_of(unlabelled, tokenizer)))
-            else:
-                probabilities = encoder_probabilities(unlabelled, folder, bf16)
+            probabilities = teacher_probabilities(unlabelled, folder, tokenizer, bf16)
             total += probabilities.astype(np.float64) / len(folders)
     return (total / len(teachers)).astype(np.float32)
+
+
+def teacher_probabilities(unlabelled: Features, folder: Path, tokenizer: Any, bf16: bool) -> np.ndarray:
+    """The probabilities that a classifier over n-grams, an encoder, or an encoder with n-grams in `folder` gives each
+    text, (n, classes)."""
+    if not (folder / NGRAMS).is_file():
+        of_encoder = encoder_probabilities(unlabelled, folder, bf16)
+        added = WithNgrams.load(folder, tokenizer)
+        if added is None:
+            return of_encoder
+        of_ngrams = added.ngrams.classifier.probabilities(list(ngrams.texts_of(unlabelled, tokenizer)))
+        return np.exp(np.stack(mixed(ngrams.logits(of_encoder), ngrams.logits(of_ngrams), added.weights)["logits"]))
+    report(f"labelling by {folder.parent.name}/{folder.name}")
+    return ngrams.NgramClassifier.load(folder).probabilities(list(ngrams.texts_of(unlabelled, tokenizer)))
 
 
 def encoder_probabilities(unlabelled: Features, folder: Path, bf16: bool) -> np.ndarray:

@@ -36,7 +36,7 @@ from kobert_pipeline.finetune.pooling import SentenceVectors
 from kobert_pipeline.progress import track
 from kobert_pipeline.questions.exact_match import TYPES
 from kobert_pipeline.tokenizer.special_tokens import PAD_ID
-from kobert_pipeline.training.hf_config import added_tokens, fine_tuned_for, model_class, output_names
+from kobert_pipeline.training.hf_config import DEFAULT_LABELS, added_tokens, fine_tuned_for, model_class, output_names
 from kobert_pipeline.training.weight_files import load_pretrained
 
 if TYPE_CHECKING:
@@ -188,7 +188,7 @@ def _pretrained(auto: Any, folder: Path, config: Any) -> Any:
             "copy the checkpoint again"
         )
     labels = [label for _, label in sorted(config.id2label.items())]
-    labels_before = output_names(before.get("id2label") or config.id2label, {})
+    labels_before = output_names(before.get("id2label") or DEFAULT_LABELS, {})
     if type(model).__name__ in before.get("architectures", []) and labels != labels_before:
         # as many labels with other names or in another order fit the old head, so `transformers` keeps it
         rows = rows_of_labels(labels, labels_before)

@@ -20,6 +20,7 @@ from kobert_pipeline.distributed import is_main_process
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.predicted import Predicted
+from kobert_pipeline.features.rows import Logits
 from kobert_pipeline.features.sequence import input_texts
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.files import atomic_write, read_json, write_json
@@ -33,8 +34,9 @@ from kobert_pipeline.training.weight_files import NGRAMS
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
-VERSION = 6
-"""6: texts are read whole, also beyond the `max_length` of the features."""
+VERSION = 7
+"""6: texts are read whole, also beyond the `max_length` of the features. 7: of the others the spelling does not depend
+on the texts beside them."""
 CONFIG = "config.json"
 WRITES = (NGRAMS, CONFIG, PREDICTIONS)
 """Every file of a folder with such a classifier."""
@@ -172,9 +174,14 @@ class NgramModel:
 
     def predict(self, task: Task, features: Features) -> Predicted:
         """The predictions for features of the task; the logits are the logarithms of probabilities."""
-        probabilities = self.classifier.probabilities(whole_texts_of(features, self.backend)[0])
-        outputs = task.by_label({"logits": list(np.log(np.maximum(probabilities, LEAST)))})
+        texts, _ = whole_texts_of(features, self.backend, self.config.max_position_embeddings)
+        outputs = task.by_label(logits(self.classifier.probabilities(texts)))
         return Predicted(task, features, outputs, task.predict(outputs, features))
+
+
+def logits(probabilities: np.ndarray) -> Logits:
+    """The logarithms of the probabilities of the classes, (n, classes)."""
+    return {"logits": list(np.log(np.maximum(probabilities, LEAST)))}
 
 
 def run(
@@ -189,7 +196,7 @@ def run(
     task, (backend, _) = Task.choose(prepared["task"]), vocabulary_in(tokenizer)
     train, config = without(Features.load(features / "train"), fold), config_of(task, prepared["max_length"], backend)
     classes = config["num_labels"]
-    texts, labels = training_texts(options, train, backend)
+    texts, labels = training_texts(options, train, backend, prepared["max_length"])
     classifier = NgramClassifier.fit(options, texts, labels, classes, seed)
     classifier.save(out, config)
     model = NgramModel(classifier, ConfigValues(config), backend)
@@ -214,9 +221,9 @@ def config_of(task: Task, max_length: int, backend: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def training_texts(options: Ngrams, train: Features, backend: Any) -> tuple[list[str], np.ndarray]:
+def training_texts(options: Ngrams, train: Features, backend: Any, max_length: int) -> tuple[list[str], np.ndarray]:
     """The training texts that are read, as `whole_texts_of` gives them, and their labels (n,)."""
-    texts, lengths = whole_texts_of(train, backend)
+    texts, lengths = whole_texts_of(train, backend, max_length)
     rows = drawn_rows(lengths, options.max_tokens)
     return [texts[row] for row in rows.tolist()], np.asarray(train.arrays["labels"])[rows]
 
@@ -230,18 +237,19 @@ def drawn_rows(lengths: np.ndarray, max_tokens: int | None) -> np.ndarray:
     return np.sort(order[: max(1, int(np.searchsorted(lengths[order].cumsum(), max_tokens, side="right")))])
 
 
-def whole_texts_of(features: Features, tokenizer: Any) -> tuple[list[str], np.ndarray]:
-    """The texts as `texts_of` spells them, and their numbers of tokens (n,). Texts that were truncated for an encoder,
-    or not encoded for one, are read whole where the features have their examples: a linear classifier has no longest
-    text."""
+def whole_texts_of(features: Features, tokenizer: Any, max_length: int) -> tuple[list[str], np.ndarray]:
+    """The texts as `texts_of` spells them, and their numbers of tokens (n,). Texts that were truncated to `max_length`
+    for an encoder, or not encoded for one, are read whole where the features have their examples: a linear classifier
+    has no longest text."""
     encoded = "windows" in features.arrays
     texts = list(texts_of(features, tokenizer)) if encoded else [""] * len(features.examples)
     lengths = np.diff(features.arrays["windows"]) if encoded else np.zeros(len(texts), np.int64)
-    # truncated texts have as many tokens as the longest
-    rows = np.flatnonzero(lengths == lengths.max(initial=0)) if features.examples else np.empty(0, np.int64)
+    cut = np.flatnonzero(lengths >= max_length).tolist() if encoded else range(len(texts))
+    # what was given as token ids has no text
+    rows = [row for row in cut if features.examples and "text" in features.examples[row]]
     spelled = spelling(tokenizer)
-    wholes, _ = input_texts([features.examples[row] for row in rows.tolist()])
-    for row, ids in zip(rows.tolist(), encoded_whole(tokenizer, wholes), strict=True):
+    wholes, _ = input_texts([features.examples[row] for row in rows])
+    for row, ids in zip(rows, encoded_whole(tokenizer, wholes), strict=True):
         texts[row], lengths[row] = "".join(spelled[ids]), len(ids)
     return texts, lengths
 

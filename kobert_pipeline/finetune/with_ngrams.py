@@ -12,9 +12,9 @@ import numpy as np
 from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.predicted import Predicted
 from kobert_pipeline.features.rows import Logits
+from kobert_pipeline.features.sequence import labels_single_texts
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.files import read_json
-from kobert_pipeline.finetune.distill import labels_single_texts
 from kobert_pipeline.finetune.ngrams import (
     BESIDE_ENCODER,
     CONFIG,
@@ -75,7 +75,7 @@ def train(encoder: Predicted, train_set: Features, max_length: int, backend: Any
     the encoder's folder `out`. `backend`: of the tokenizer that made the features, of at most `max_length` tokens."""
     task, dev = encoder.task, encoder.features
     config = config_of(task, max_length, backend)
-    texts, labels = training_texts(BESIDE_ENCODER, train_set, backend)
+    texts, labels = training_texts(BESIDE_ENCODER, train_set, backend, max_length)
     classifier = NgramClassifier.fit(BESIDE_ENCODER, texts, labels, config["num_labels"], seed)
     ngrams = NgramModel(classifier, ConfigValues(config), backend)
     weights = fitted_weights(encoder.logits, ngrams.predict(task, dev).logits, task.targets(dev)["labels"])

@@ -20,13 +20,14 @@ from kobert_pipeline.config.options import Options
 from kobert_pipeline.corpus.options import CorpusOptions
 from kobert_pipeline.errors import did_you_mean
 from kobert_pipeline.features.options import FeaturesOptions, train_files
+from kobert_pipeline.features.sequence import labels_single_texts
 from kobert_pipeline.features.span import SpanTask
 from kobert_pipeline.features.tagging import TaggingTask
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.features.tasks.contrastive import Contrastive
 from kobert_pipeline.features.tasks.rerank import Rerank
 from kobert_pipeline.finetune.class_weights import learns_one_label
-from kobert_pipeline.finetune.distill import Distillation, labels_single_texts
+from kobert_pipeline.finetune.distill import Distillation
 from kobert_pipeline.finetune.ngrams import BESIDE_ENCODER
 from kobert_pipeline.pretrain.architecture import Architecture
 from kobert_pipeline.publish.licences import file_row, identifier, refusal, split_names

@@ -35,8 +35,9 @@ from kobert_pipeline.corpus.executors.local import Local
 from kobert_pipeline.corpus.options import CorpusOptions
 from kobert_pipeline.errors import Postponed, UserError
 from kobert_pipeline.features import splits
+from kobert_pipeline.features.sequence import labels_single_texts
 from kobert_pipeline.finetune import distill, ngrams
-from kobert_pipeline.finetune.distill import Distillation, labels_single_texts
+from kobert_pipeline.finetune.distill import Distillation
 from kobert_pipeline.finetune.ngrams import Ngrams
 from kobert_pipeline.pipeline.fit import FIT, recorded_fit, with_fit
 from kobert_pipeline.pipeline.preflight import refuse_unmatched, validate_checkpoint
@@ -216,6 +217,10 @@ def training_jobs(
     features_dir, recorded = run.folder("features", features), recorded_options(options)
     of_ngrams, tokenizer = ngrams_tokenizer(recipe, run, options, features)
     inputs |= of_ngrams
+    begins = origin(recipe)
+    # else an input, the tokenizer, says whether n-grams may be a part; that of a checkpoint is an input anyway
+    if options.baseline == "none" and options.with_ngrams is None and begins.tokenizer[0] == begins.model[0]:
+        recorded["with_ngrams"] = False
     folder = run.run_dir / "finetune" / name
     grid = options.plan.settings() if options.plan.varied else {}
     trials = {setting: folder / "grid" / setting for setting in grid}

@@ -14,6 +14,7 @@ from kobert_pipeline.morphemes.morpheme_tokenizer import VOCABULARY_FILE
 from kobert_pipeline.morphemes.raw_text_backend import read_morpheme_backend
 from kobert_pipeline.pretrain.base_config import read_config
 from kobert_pipeline.tokenizer.growing import origins, tokens_by_id
+from kobert_pipeline.tokenizer.plain import folder_with_analyzer
 from kobert_pipeline.tokenizer.special_tokens import SPECIAL_TOKENS, UNK_ID
 from kobert_pipeline.training.weight_files import WEIGHTS, load_pretrained, weight_files
 
@@ -24,7 +25,9 @@ CONTINUATION_MARK = "##"
 
 def base_files(base: Path) -> list[Path]:
     """The config, weights and vocabulary of the checkpoint `base`. Raises UserError where one is missing."""
-    vocabulary = next((name for name in (VOCABULARY_FILE, PLAIN_VOCABULARY) if (base / name).is_file()), None)
+    # first the one of the tokenizer with an analyzer, which may be in a folder inside: the plain one cuts otherwise
+    vocabularies = (folder_with_analyzer(base) / VOCABULARY_FILE, base / PLAIN_VOCABULARY)
+    vocabulary = next((path for path in vocabularies if path.is_file()), None)
     weights = weight_files(base)
     missing = [name for name in (CONFIG, *(weights or [WEIGHTS])) if not (base / name).is_file()]
     if missing or not vocabulary:
@@ -33,7 +36,7 @@ def base_files(base: Path) -> list[Path]:
             f"pretrain.base: {base} lacks {names}; name a folder that `kobert` published, or a BERT in the format of "
             "transformers"
         )
-    return [base / name for name in (CONFIG, *weights, vocabulary)]
+    return [*(base / name for name in (CONFIG, *weights)), vocabulary]
 
 
 def start_from(model: Any, base: Path, tokenizer: Path) -> dict[str, Any]:
@@ -113,7 +116,8 @@ def _init_embedding_rows(value: Any, old: Any, spelling: list[list[int]]) -> Non
 
 
 def base_token_origins(base: Path, new: Tokenizer) -> list[list[int]]:
-    """The ids of the checkpoint's vocabulary that spell the token of each id of `new`."""
+    """The ids of the checkpoint's vocabulary that spell the token of each id of `new`. Raises UserError for one of
+    another kind."""
     path = base_files(base)[-1]
     try:
         old = read_morpheme_backend(path) if path.name == VOCABULARY_FILE else Tokenizer.from_file(str(path))
@@ -122,7 +126,18 @@ def base_token_origins(base: Path, new: Tokenizer) -> list[list[int]]:
     # as a saved tokenizer may ask for: padding would count as part of every token
     old.no_padding()
     old.no_truncation()
-    return origins(old, new) if path.name == VOCABULARY_FILE else wordpiece_origins(old, new)
+    if path.name == VOCABULARY_FILE:
+        return origins(old, new)
+    if getattr(old.model, "continuing_subword_prefix", None) == CONTINUATION_MARK:
+        return wordpiece_origins(old, new)
+    if tokens_by_id(old)[: len(SPECIAL_TOKENS)] != list(SPECIAL_TOKENS):
+        raise UserError(
+            f"pretrain.base: {path} has tokens of another kind than {CONTINUATION_MARK} marks, and is not kobert's; "
+            "fine-tune that checkpoint or pretrain it further as it is (the option checkpoint), or name another base"
+        )
+    # our own, for raw text: of its tokens alone, since what it does to raw text would change them
+    old.normalizer = old.pre_tokenizer = None
+    return origins(old, new)
 
 
 def wordpiece_origins(old: Tokenizer, new: Tokenizer) -> list[list[int]]:

@@ -158,6 +158,7 @@ def _run_or_postpone(
     waits_for = next((postponed[folder].title for folder in job.sources if folder in postponed), None)
     try:
         if waits_for:
+            _send_decision(job, runs=False)
             raise Postponed(waits_for)
         return _run_job(job, verified, redo, redo_changed)
     except Postponed as rest:
@@ -197,7 +198,8 @@ def follow(planned: list[Job], only: str | None) -> None:
         decision = channel().receive()
         if decision["runs"]:
             _check_same_job(job, decision["fingerprint"])
-            job.run(job.folder.absolute())
+            with suppress(Postponed):  # as on rank 0, which says so
+                job.run(job.folder.absolute())
     _leave_group()
 
 
@@ -228,10 +230,11 @@ def _wait_for_record(job: Job, fingerprint: str) -> dict[str, Any]:
         time.sleep(0.2)  # network file systems do not notify one node of what another writes
 
 
-def _send_decision(job: Job, record: Record, runs: bool) -> None:
-    """In distributed training: send the other ranks whether rank 0 runs a job."""
+def _send_decision(job: Job, runs: bool, fingerprint: str = "") -> None:
+    """In distributed training: send the other ranks whether rank 0 runs a job, and then the fingerprint of its
+    record."""
     if is_distributed():
-        channel().send({"job": job.title, "runs": runs, "fingerprint": record.fingerprint})
+        channel().send({"job": job.title, "runs": runs, "fingerprint": fingerprint})
 
 
 def _leave_group() -> None:
@@ -274,7 +277,9 @@ def _run_job(job: Job, verified: dict[Path, dict[str, Any]], redo: bool, redo_ch
     if result is None:
         current_display().start()
         manifest.start(job.folder, record, job.writes, **job.facts)
-        _send_decision(job, record, runs=True)  # after `start`, which writes the record that the other ranks compare
+        _send_decision(
+            job, True, record.fingerprint
+        )  # after `start`, which writes the record that the other ranks compare
         with manifest.record_elapsed(job.folder) as elapsed:
             counts = _run_stage(job)
         files = manifest.list_files(job.folder, job.writes)
@@ -284,7 +289,7 @@ def _run_job(job: Job, verified: dict[Path, dict[str, Any]], redo: bool, redo_ch
             current_display().say(f"note     {note}")
         result = manifest.read(job.folder)
     else:
-        _send_decision(job, record, runs=False)
+        _send_decision(job, runs=False)
     # so that later jobs, which read this folder, do not hash its files again
     verified[job.folder] = result
     return Outcome(job, status, time.monotonic() - start_time, result["counts"])

@@ -331,6 +331,7 @@ def test_python_names_labels_too(head: Callable, tmp_path: Path) -> None:
         (["POSITIVE", "Negative"], {}, [1, 0]),
         (["긍정", "부정"], {"negative": 1, "positive": 0}, [1, 0]),
         (["긍정", "부정"], {}, None),
+        (["LABEL_0", "LABEL_1"], {}, None),  # names that `transformers` leaves out of the config
     ],
 )
 def test_a_recipe_names_the_outputs_of_a_checkpoint_and_fine_tuning_keeps_its_head(

@@ -19,6 +19,8 @@ from kobert_pipeline.finetune.model import build, load
 from kobert_pipeline.finetune.plan import FinetunePlan
 from kobert_pipeline.pipeline import stages
 from kobert_pipeline.pipeline.recipe import Recipe
+from kobert_pipeline.runs import compare
+from kobert_pipeline.runs.seeds import current_seeds
 
 rows_of_ids = st.lists(st.lists(st.integers(0, 30), min_size=2, max_size=6), min_size=1, max_size=40)
 
@@ -63,6 +65,9 @@ def test_a_training_text_is_labelled_by_the_models_that_have_not_seen_it(
         with torch.no_grad():
             expected = load(seeds[part].folder)(input_ids=torch.tensor([ids])).logits.softmax(1)[0]
         np.testing.assert_allclose(found[row], expected.numpy(), atol=1e-6)
+    few = texts_at(train, np.arange(4))
+    parts = [distill.Teacher(seeds[0].folder, (part, 9)) for part in range(9)]
+    np.testing.assert_allclose(distill.out_of_fold(few, [parts], None, bf16=False).sum(1), np.ones(4), atol=1e-6)
     np.save(tmp_path / distill.OF_TRAIN, found)
     labels = train.arrays["labels"]
     targets = distill.train_targets(tmp_path, 0.25, labels)
@@ -97,6 +102,9 @@ def test_a_run_with_cross_fitted_teachers(tiny: Any, kobert: Any, tmp_path: Path
     train = Features.load(run_dir / "features" / "nsmc" / "train")
     for name in ("teacher", "ngrams"):
         assert [manifests[f"finetune/{name}/{seed}"]["options"]["fold"] for seed in (1, 2)] == [[0, 2], [1, 2]]
+        runs, left = current_seeds(run_dir / "finetune" / name)
+        assert [run["options"]["seed"] for run in runs] == [1, 2] and not left
+    assert not [name for name, _ in compare._options(run_dir) if ".fold" in name]
     steps = [manifests[f"finetune/teacher/{seed}"]["counts"]["steps"] for seed in (1, 2)]
     sizes = [len(train) - len(left_out(train, (part, 2))) for part in (0, 1)]
     assert steps == [-(-size // plan["batch_size"]) for size in sizes] and sum(sizes) == len(train)

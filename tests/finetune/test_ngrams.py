@@ -202,19 +202,28 @@ def test_texts_are_read_whole_however_long_an_encoder_reads(prepared: Path, enab
     if enabled:
         backend.enable_truncation(max_length=4)
         backend.enable_padding(length=40)
-    expected, lengths = whole_texts_of(Features({}, dev.examples), backend)
+    expected, lengths = whole_texts_of(Features({}, dev.examples), backend, 8)
     assert max(lengths) > 10 and not any("[PAD]" in text for text in expected)
     ids, starts = dev.arrays["input_ids"], dev.arrays["windows"]
     cut = features_of_ids([[*ids[start:end].tolist()[:7], 3] for start, end in pairwise(starts.tolist())])
-    texts, _ = whole_texts_of(Features(cut.arrays, dev.examples), backend)
+    texts, _ = whole_texts_of(Features(cut.arrays, dev.examples), backend, 8)
     known = [UNK_ID not in ids[start:end] for start, end in pairwise(starts.tolist())]
     assert sum(known) > len(known) / 4
     assert [text for text, is_known in zip(texts, known, strict=True) if is_known] == [
         text for text, is_known in zip(expected, known, strict=True) if is_known
     ]
-    without_examples, _ = whole_texts_of(Features(cut.arrays, []), backend)
+    without_examples, _ = whole_texts_of(Features(cut.arrays, []), backend, 8)
     assert without_examples == list(texts_of(cut, backend))
     assert bool(backend.truncation) == bool(backend.padding) == enabled
+
+
+def test_the_label_of_a_text_does_not_depend_on_the_texts_beside_it(baseline_run: tuple[Path, str]) -> None:
+    """An unknown syllable is spelled otherwise with an analyzer and without."""
+    checkpoint = Checkpoint.load(baseline_run[0] / "publish" / "linear")
+    texts = ["좋았어욬ㅋ꾧", "배우들 연기가 좋았다", "짧다"]
+    alone = [checkpoint.predict([text])[0] for text in texts]
+    assert checkpoint.predict([*texts, "정말 길고 긴 이야기이다. " * 9])[:-1] == alone
+    assert len(checkpoint.results_of_ids([[2, 10, 11, 12, 3]])) == 1, "token ids have no text"
 
 
 def test_a_missing_library_is_named(baseline_run: tuple[Path, str], monkeypatch: pytest.MonkeyPatch) -> None:

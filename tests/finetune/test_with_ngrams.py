@@ -12,9 +12,11 @@ from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.files import read_json, read_json_lines
 from kobert_pipeline.finetune import with_ngrams
+from kobert_pipeline.finetune.distill import teacher_probabilities
 from kobert_pipeline.finetune.ngrams import NgramClassifier, texts_of
 from kobert_pipeline.finetune.stage import FinetuneOptions
 from kobert_pipeline.inference.checkpoint import Checkpoint
+from kobert_pipeline.pipeline import stages
 from kobert_pipeline.pipeline.recipe import Recipe
 from kobert_pipeline.serve.model import ServedModel
 from kobert_pipeline.tokenizer.loading import vocabulary_in
@@ -72,6 +74,19 @@ def test_other_ways_of_training_keep_the_encoder_alone(options: dict[str, Any], 
     assert FinetuneOptions.model_validate(options).may_add_ngrams is expected
 
 
+def test_a_record_says_where_ngrams_cannot_be_a_part(tmp_path: Path) -> None:
+    """Of a checkpoint, whose tokenizer is an input anyway."""
+    records = []
+    for options in ({}, {"baseline": "none"}):
+        topic = {"task": "classification", "train": "a.csv"}
+        recipe = Recipe.model_validate(
+            {"checkpoint": "owner/name", "features": {"topic": topic}, "finetune": {"topic": options}}
+        )
+        jobs = stages.jobs(recipe, stages.Run("topic", tmp_path, tmp_path / "runs"))
+        records += [(job.options, sorted(job.inputs)) for job in jobs if job.title == "finetune topic/1"]
+    assert len(records) == 2 and records[0] != records[1]
+
+
 def test_a_task_without_labels_of_single_texts_refuses_them() -> None:
     sources = {"corpus": {"sources": [{"name": "text", "path": "documents"}]}}
     of_pairs = {"features": {"pairs": {"task": "pair", "train": "a.tsv"}}, "finetune": {"pairs": {"with_ngrams": True}}}
@@ -109,6 +124,9 @@ def test_both_parts_are_in_every_prediction(run_dir: Path, backend: str) -> None
     first, second = read_json(published / "ngrams" / "config.json")["weights"]
     powers = probabilities**first * ngrams**second
     expected = powers / powers.sum(1, keepdims=True)
+    unlabelled, model = Features(features.arrays, []), run_dir / "finetune" / "nsmc" / "1" / "model"
+    taught = teacher_probabilities(unlabelled, model, vocabulary_in(run_dir / "tokenizer")[0], bf16=False)
+    np.testing.assert_allclose(taught, expected, atol=2e-4)
     predicted = checkpoint.predict(texts)
     np.testing.assert_allclose([list(row["scores"].values()) for row in predicted], expected, atol=2e-4)
     assert abs(expected - probabilities).max() > 1e-3

@@ -10,11 +10,20 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import BertForPreTraining, BertForSequenceClassification, ElectraForPreTraining
 
 from kobert_pipeline.errors import UserError
+from kobert_pipeline.morphemes.raw_text_backend import read_morpheme_backend
 from kobert_pipeline.pretrain.stage import PretrainOptions
-from kobert_pipeline.pretrain.starting import _check_shape, base_files, start_from, wordpiece_origins
+from kobert_pipeline.pretrain.starting import (
+    _check_shape,
+    base_files,
+    base_token_origins,
+    start_from,
+    wordpiece_origins,
+)
+from kobert_pipeline.tokenizer.growing import tokens_by_id
 from kobert_pipeline.tokenizer.special_tokens import SPECIAL_TOKENS
 from kobert_pipeline.training.weight_files import weight_files
 
+MODELS = Path(__file__).parents[2] / "models"
 OLD = [*SPECIAL_TOKENS, *"가나다라", "▁가", "가나"]
 NEW = [*SPECIAL_TOKENS, "가나", "나다", *"가나다라", "마", "▁가", "▁가나다"]
 
@@ -121,6 +130,29 @@ def test_the_vocabulary_of_a_plain_bert_is_taken_over_by_its_own_marks() -> None
     assert found["가나"] == [place["가나"]]
     assert found["마"] == []
     assert [found[name] for name in SPECIAL_TOKENS] == [[place[name]] for name in SPECIAL_TOKENS]
+
+
+@pytest.mark.parametrize("plain_alone", [False, True])
+def test_the_vocabulary_of_a_published_model_is_taken_over_whole(plain_alone: bool, tmp_path) -> None:
+    """Whose own tokenizer needs no analyzer, as that of `mini-nsmc`: the other one is in a folder inside."""
+    published = MODELS / "mini-nsmc"
+    new, base = read_morpheme_backend(published / "kiwi" / "morphemes.json"), published
+    if plain_alone:
+        base = tmp_path / "plain"
+        base.mkdir()
+        for name in ("config.json", "model.safetensors", "tokenizer.json"):
+            (base / name).symlink_to(published / name)
+    grown = backend([*tokens_by_id(new), "▁배우나무"], prefix="")
+    *known, spelled = base_token_origins(base, grown)
+    assert known == [[id_] for id_ in range(len(known))]
+    assert "".join(new.id_to_token(id_) for id_ in spelled) == "▁배우나무"
+
+
+def test_a_vocabulary_of_another_kind_is_refused(base) -> None:
+    (base / "morphemes.json").unlink()
+    Tokenizer(models.BPE({"<s>": 0, "Ġa": 1}, [])).save(str(base / "tokenizer.json"))
+    with pytest.raises(UserError, match=r"tokens of another kind than ## marks.*the option checkpoint"):
+        base_token_origins(base, backend(NEW))
 
 
 @pytest.mark.parametrize("missing", ["config.json", "model.safetensors", "morphemes.json"])
