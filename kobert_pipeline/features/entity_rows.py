@@ -133,20 +133,25 @@ def gathered_tokens(
             continue
         value = str(cell_of(row, sentence) if sentence and cell_of(row, sentence) is not None else "").strip()
         if block and ((value and value != current) or row.index > block[-1].index + 1):
-            yield _sentence(block, token, tag)
+            yield from _sentence(block, token, tag)
             block = []
         block, current = [*block, row], value or current
     if block:
-        yield _sentence(block, token, tag)
+        yield from _sentence(block, token, tag)
 
 
-def _sentence(rows: list[Row], token: str, tag: str) -> Row:
-    cells = {
-        "id": str(rows[0].index),
-        "tokens": [cell(row, token) for row in rows],
-        "tags": [cell(row, tag) for row in rows],
-    }
-    return Row(cells, rows[0].location, rows[0].index)
+def _sentence(rows: list[Row], token: str, tag: str) -> Iterator[Row | UnreadableInput]:
+    """The sentence of the tokens in some rows, or the rows in which the token or the tag is missing."""
+
+    def pair(row: Row) -> tuple[str, str]:
+        return require_string(text_of(cell(row, token)), "a token"), require_string(cell(row, tag), "a tag")
+
+    pairs = list(tried(rows, lambda first: pair))
+    if problems := [pair for pair in pairs if isinstance(pair, UnreadableInput)]:
+        yield from problems
+        return
+    tokens, tags = map(list, zip(*pairs, strict=True))
+    yield Row({"id": str(rows[0].index), "tokens": tokens, "tags": tags}, rows[0].location, rows[0].index)
 
 
 def is_blank_sentence(row: Row) -> bool:

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import numpy as np
 
-from kobert_pipeline.corpus.decontaminate import EvaluationTexts
+from kobert_pipeline.corpus.cleaning import clean
+from kobert_pipeline.corpus.decontaminate import EvaluationTexts, remove_whitespace
 from kobert_pipeline.corpus.document import in_split, smallest_share
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.format import SPLITS
@@ -140,9 +141,12 @@ def split(options: FeaturesOptions, data_dir: Path) -> tuple[dict[str, list[Exam
             refuse_empty(name, [path], len(splits[name]))
     counts = {"train_examples_read": len(train)}
     if task.clean_training and options.test:
-        test_texts = EvaluationTexts({task.content(example) for example in splits["test"]})
+        whole = {remove_whitespace(clean(task.content(example))) for example in splits["test"]}
+        test_texts = EvaluationTexts(whole)
         # once per text, since many questions share a context
-        clear = {text: not test_texts.overlaps(text) for text in {task.content(example) for example in train}}
+        texts = {text: remove_whitespace(clean(text)) for text in {task.content(example) for example in train}}
+        # equal texts too short to be found inside others are found as a whole
+        clear = {text: compact not in whole and not test_texts.overlaps(compact) for text, compact in texts.items()}
         train = [example for example in train if clear[task.content(example)]]
         counts["train_examples_contaminated"] = counts["train_examples_read"] - len(train)
     elif options.test:

@@ -346,12 +346,18 @@ def token_labels(offsets: np.ndarray, entities: list[Any], kinds: list[str]) -> 
     return labels
 
 
+BLANK_SHARE, CHARACTER_SHARE = 0.05, 0.9
+"""Least shares of a file's tokens that are blanks, and that are single characters, where its tokens are characters."""
+
+
 def separator_of(path: Path, tokens: list[str], separator: str) -> str:
     """The text between the tokens of a file: the separator, or nothing where white space is among them, as between the
     characters of KLUE. Raises UserError for characters without the blanks between words."""
-    if any(token.isspace() for token in tokens):
+    # by shares: a file of words may have a blank among its tokens, and one of characters a number
+    if BLANK_SHARE * len(tokens) <= sum(map(str.isspace, tokens)) > 0:
         return ""
-    if separator and len(tokens) >= CHARACTERS and all(len(token) == 1 for token in tokens):
+    characters = sum(len(nfc(token)) == 1 for token in tokens)
+    if separator and len(tokens) >= CHARACTERS and characters >= CHARACTER_SHARE * len(tokens):
         raise UserError(
             f"{path}: every token is one character, without the blanks between words, so the texts are not known; add "
             'the blanks as tokens, or for texts without any set separator: "" (task tagging)'

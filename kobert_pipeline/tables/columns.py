@@ -129,10 +129,10 @@ def parse_container(text: str) -> Any:
         return parse_json(inside)
     except ValueError:
         pass
-    # not by `literal_eval`, which takes NumPy's ['a' 'b'] for ['ab']
-    if inside[0] == "[" and not LIST_ITEM.sub("", inside[1:-1]).strip():
-        return [ast.literal_eval(item) for item in LIST_ITEM.findall(inside[1:-1])]
     try:
+        # item by item, since `literal_eval` takes NumPy's ['a' 'b'] for ['ab']
+        if inside[0] == "[" and not LIST_ITEM.sub("", inside[1:-1]).strip():
+            return [ast.literal_eval(item) for item in LIST_ITEM.findall(inside[1:-1])]
         value = ast.literal_eval(ARRAY.sub(r"\1", inside))
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return text

@@ -46,4 +46,4 @@ def with_choices(row: Row) -> Row:
         if isinstance(value := result.get("value"), dict) and result.get("type") in value and "start" not in value
     }
     label = {"label": next(iter(chosen.values()))} if len(chosen) == 1 else {}
-    return Row(label | row.cells["data"] | {"id": row.cells.get("id", row.index)} | chosen, row.location, row.index)
+    return Row(row.cells["data"] | label | {"id": row.cells.get("id", row.index)} | chosen, row.location, row.index)

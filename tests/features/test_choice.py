@@ -37,13 +37,15 @@ LISTED = {"id": "x", "text": TEXT, "choices": ENDINGS[:3], "label": 2}
         ("c.csv", COPA, "결과 ", 2),
         ("h.jsonl", HELLASWAG, "", 4),
         ("l.jsonl", LISTED, "", 3),
+        ("c4.csv", {"premise": TEXT, **numbered("choice", ENDINGS, 1), "label": 3}, "", 4),
+        ("e3.csv", HELLASWAG | {"ending_5": ENDINGS[0], "ending_7": ENDINGS[1]}, "", 5),
     ],
 )
 def test_known_layouts_are_read_without_options(name: Any, record: Any, lead: Any, count: Any, tmp_path: Path) -> None:
     task = Task.choose("choice")
     [example] = task.read(write_table(tmp_path / name, record))
     assert (example["text"], example["label"]) == (TEXT, record["label"]), (name, record)
-    assert example["choices"] == [lead + ending for ending in ENDINGS[:count]], (name, record)
+    assert example["choices"] == [lead + ending for ending in (ENDINGS * 2)[:count]], (name, record)
     assert example["id"] == record.get("id", "1"), (name, record)
     assert example["group"] == TEXT.replace(" ", ""), (name, record)
     assert task.content(example).splitlines() == [TEXT, *example["choices"]], (name, record)

@@ -296,6 +296,7 @@ REFUSED = [
     ("a.txt", "나 I\n너 B-PS\n", "line 1: a tag I without a type follows no entity"),
     ("a.tsv", "나는 민수다\tO B-PS\n너는 누구냐\tO O O\n", "line 2: 2 eojeols and 3 tags; each has one"),
     ("a.txt", "나 O\n" * 60, "every token is one character, without the blanks between words"),
+    ("a.txt", "나 O\n" * 60 + "10 O\n", "every token is one character, without the blanks between words"),
     ("a.jsonl", json_lines([{"text": "다른 글", "tokens": ["민수"], "tags": ["B-PS"]}]), "'민수'.* those of its text"),
     ("a.jsonl", json_lines([{"tokens": ["가방", "속"], "ner_tags": [0, 1]}]), "names in the option tag_names"),
     ("a.jsonl", json_lines([{"text": "김민수는", "spans": [{"start": 1, "end": 2, "text": "김민수", "label": "PS"}]}]),
@@ -317,6 +318,13 @@ def test_what_has_no_tags_or_another_form_is_refused(tmp_path: Path, name: str, 
     (tmp_path / name).write_text(content, encoding="utf-8")
     with pytest.raises(UserError, match=said):
         Task.choose("tagging").fit_labels([tmp_path / name])
+
+
+def test_one_blank_among_words_leaves_the_spaces_between_them(tmp_path: Path) -> None:
+    sentence = "김민수는\tB-PS\n어제\tO\n부산에\tB-LC\n갔다\tO\n\n" * 20
+    (tmp_path / "a.tsv").write_text(f"{sentence}\xa0\tO\n끝\tO\n", encoding="utf-8")
+    examples = Task.choose("tagging").fit_labels([tmp_path / "a.tsv"]).read(tmp_path / "a.tsv")
+    assert examples[0]["text"] == "김민수는 어제 부산에 갔다"
 
 
 def test_all_wrong_lines_of_a_file_are_named(tmp_path: Path) -> None:

@@ -274,6 +274,19 @@ def test_a_wrong_row_of_tokens_is_refused_by_file_and_line(tmp_path: Path) -> No
             Task.choose("tagging").read(file(tmp_path / "a.jsonl", [TOKENS, row]))
 
 
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ({"token": "나", "tag": None}, "line 2: a tag was expected, not None"),
+        ({"token": None, "tag": "O"}, "line 2: a token was expected, not None"),
+    ],
+)
+def test_a_row_of_a_table_of_tokens_without_one_or_its_tag_is_refused(row: Any, said: str, tmp_path: Path) -> None:
+    rows = [{"token": "나", "tag": "B-PS"}, row, {"token": 1903, "tag": "O"}]
+    with pytest.raises(UserError, match=said):
+        Task.choose("tagging").read(file(tmp_path / "a.jsonl", rows))
+
+
 def test_an_unreadable_row_of_a_table_of_tokens_is_passed_on_and_ends_no_sentence() -> None:
     at = Location(Path("a.csv"), "line", 3)
     unreadable = UnreadableInput("columns", "one cell too many", at)

@@ -106,6 +106,26 @@ def test_choices_of_label_studio_are_labels(tmp_path: Path) -> None:
         Task.choose("multilabel").read(table(tmp_path / "c.json", label_studio("글") | {"annotations": []}))
 
 
+def test_what_was_chosen_in_label_studio_comes_before_a_label_in_the_data(tmp_path: Path) -> None:
+    rows = [label_studio(text, choice) for text, choice in (("글", "좋음"), ("말", "나쁨"))]
+    for row in rows:
+        row["data"]["label"] = "기계"  # imported labels of a model
+    task = Task.choose("classification").fit_labels([table(tmp_path / "a.json", *rows)])
+    assert task.classes() == ["나쁨", "좋음"]
+
+
+@pytest.mark.parametrize("value", ["", "2", None])
+@pytest.mark.parametrize("place", [0, 50])
+def test_a_cell_that_is_not_0_or_1_loses_no_label(value: Any, place: int, tmp_path: Path) -> None:
+    rows = [{"text": f"글 {i}", "교통": i % 2, "요금": (i + 1) % 2, "점수": i} for i in range(51)]
+    rows[place]["요금"] = value
+    with pytest.raises(UserError, match=f"line {place + 1}: the column '요금' holds .*, elsewhere 0 or 1; correct it"):
+        Task.choose("multilabel").fit_labels([table(tmp_path / "a.jsonl", *rows)])
+    rows[place]["요금"] = 1
+    fitted = Task.choose("multilabel").fit_labels([table(tmp_path / "b.jsonl", *rows)])
+    assert fitted.labels == ["교통", "요금"], "a score is no label"
+
+
 @pytest.mark.parametrize("control", ["rating", "number"])
 def test_a_number_about_a_text_of_label_studio_is_its_score(control: str, tmp_path: Path) -> None:
     rows = [label_studio("글"), label_studio("말")]

@@ -5,6 +5,7 @@ import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
+from unicodedata import normalize
 
 import numpy as np
 import pytest
@@ -232,6 +233,17 @@ def test_training_contexts_that_share_text_with_the_test_set_are_dropped_and_cou
     assert len(splits["train"]) + len(splits["dev"]) == 2 * len(OTHERS)
     assert all("첨성대" not in example["context"] for example in splits["train"] + splits["dev"])
     assert not {e["context"] for e in splits["train"]} & {e["context"] for e in splits["dev"]}
+
+
+@pytest.mark.parametrize(
+    "spell", [lambda text: normalize("NFD", text), lambda text: text.replace("첨", "첨\u200b"), str]
+)
+@pytest.mark.parametrize("shared", [SHARED, "민수가."])
+def test_contexts_are_compared_however_they_are_spelled(spell: Any, shared: str, tmp_path: Path) -> None:
+    write_contexts(tmp_path / "train.json", [*OTHERS, shared])
+    write_contexts(tmp_path / "test.json", [spell(shared)])
+    _, counts = split(options("korquad", train="train.json", test="test.json", dev_share=0.3), tmp_path)
+    assert counts["train_examples_contaminated"] == 2
 
 
 def test_reviews_are_not_cleaned_of_the_test_set(tmp_path: Path) -> None:

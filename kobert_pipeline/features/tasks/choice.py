@@ -5,7 +5,11 @@ Zellers et al., *SWAG*, EMNLP 2018. As in BERT (Devlin et al. 2019, section 4.4)
 the text, and a softmax compares the candidates of an example.
 """
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import count as count_from
+from itertools import takewhile
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -38,8 +42,8 @@ KNOWN_CHOICES = (
 
 class Choice(LabelledTask):
     """A text, its candidates, and the number of the correct one, from 0. Known columns: sent1 (or premise, context,
-    text), sent2 (or question), ending0 to ending3 (ending_1 to ending_4; alternative_1 and 2; choice1 and 2; lists in
-    choices or endings), label."""
+    text), sent2 (or question), ending0 to ending3 (ending_1 to ending_4; alternative_1 and 2; choice1 and 2; more with
+    the next numbers; lists in choices or endings), label."""
 
     name: Literal["choice"] = "choice"
     auto_class: ClassVar[str] = "AutoModelForMultipleChoice"
@@ -125,7 +129,7 @@ class Choice(LabelledTask):
                 f"{first.location.path}: no columns are the choices of the task {self.name} (known are {known}; "
                 f"found were {', '.join(list(first.cells)[:12])}); name them by the option choices of the task"
             )
-        return list(columns)
+        return [*columns, *more_of(columns, first)]
 
     def featurize(self, examples: list[Example], tokenizer: Any, max_length: int) -> dict[str, np.ndarray]:
         """A window per candidate, in the order of the examples; `choices` () is the number per example, `labels`
@@ -157,6 +161,13 @@ class Choice(LabelledTask):
     def content(self, example: Example) -> str:
         """The text and its candidates."""
         return "\n".join([example["text"], *example["choices"]])
+
+
+def more_of(columns: tuple[str, ...], first: Row) -> Iterator[str]:
+    """The columns that go on with the numbers of the known ones, such as choice3 after choice1 and choice2."""
+    if match := re.fullmatch(r"(\D+)(\d+)", columns[-1]):
+        names = (f"{match[1]}{number}" for number in count_from(int(match[2]) + 1))
+        yield from takewhile(partial(has_column, first.cells), names)
 
 
 def _example(row: Row, columns: dict[str, str], candidates: list[str]) -> Example:

@@ -89,7 +89,7 @@ class Multilabel(FoundLabelsTask):
         columns = list[str]()
         for path in train:
             columns += [column for column in self._columns_of_labels(path) if column not in columns]
-        if columns:
+        if len(columns) > 1:
             return self.model_copy(update={"labels": columns})
         return super().fit_labels(train)
 
@@ -100,14 +100,23 @@ class Multilabel(FoundLabelsTask):
         return task.model_copy(update={"labels": sorted(labels, key=int)}) if are_numbers else task
 
     def _columns_of_labels(self, path: Path) -> list[str]:
-        """The columns of a file that hold 0 or 1 in every row; none where another column lists the labels."""
-        columns: list[str] | None = None
-        for row in readable(read_rows(path)):
-            if columns is None and self.lists_labels(row):
-                return []
-            binary_ones = binary_columns(row, {self.text, self.id})
-            columns = binary_ones if columns is None else [column for column in columns if column in binary_ones]
-        return columns or []
+        """The columns of a file that hold 0 or 1 in every row; none where another column lists the labels. Raises
+        UserError for a column that does so in most rows, which would be a label less."""
+        rows = list(readable(read_rows(path)))
+        if not rows or self.lists_labels(rows[0]):
+            return []
+        columns = list[str]()
+        for column in dict.fromkeys(column for row in rows for column in binary_columns(row, {self.text, self.id})):
+            others = [row for row in rows if binary(row.cells.get(column)) is None]
+            if not others:
+                columns.append(column)
+            elif len(others) <= len(rows) / 2:  # a column of other numbers, such as a score, is no label
+                value = others[0].cells.get(column)
+                raise UserError(
+                    f"{others[0].location}: the column '{column}' holds {value!r:.40}, elsewhere 0 or 1; correct it, "
+                    "or name the columns of the labels in the option labels"
+                )
+        return columns
 
     def labels_of(self, examples: list[Example]) -> set[str]:
         """The labels of all examples. Raises UserError where one is a list of others, by another separator."""
