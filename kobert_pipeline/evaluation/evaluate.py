@@ -69,15 +69,14 @@ def evaluate(
     fields = noisy_fields(task, field_names) if noises or field_names else ()
     if explain:
         refuse_unexplained(task)
-    digest = sha256(file)  # of what is read, which may be corrected while the model runs
+    results: dict[str, Any] = {"task": task.dump(), "max_length": checkpoint.max_length, "file": file.name}
     # the texts of --errors are found again by their ids
     every = examples_of(task if explain else without_missing_id(task, file), file)
+    results["sha256"] = sha256(file)  # of what is read, which may be corrected while the model runs
     clean = checkpoint.predict_examples([every[index] for index in sampled(every, limit)])
     examples = len(clean.predictions)
     report(f"clean  {examples} examples  {format_scores(clean.scores)}")
-    results: dict[str, Any] = {"task": task.dump(), "max_length": checkpoint.max_length}
-    results |= {"file": file.name, "sha256": digest, "examples_in_file": len(every)}
-    results["clean"] = {"examples": examples, "scores": rounded(clean.scores)}
+    results |= {"examples_in_file": len(every), "clean": {"examples": examples, "scores": rounded(clean.scores)}}
     results["clean"] |= {"truncated": len(cut)} if (cut := checkpoint.truncated(clean)) else {}
     optional = {"notes": task.notes, "classification_report": clean.classification_report}
     results |= {name: value for name, value in optional.items() if value}

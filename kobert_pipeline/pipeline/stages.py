@@ -7,7 +7,8 @@
 
 A recipe has one section per stage; a run has one folder per stage, with a manifest in it. `jobs` yields one `Job` per
 folder that a recipe asks for, in the order of execution, and `runs/runner.py` runs, skips, resumes or refuses each job.
-A stage knows nothing of recipes and manifests: it is called with its options and folders, and returns counts.
+A stage knows nothing of recipes and manifests: it is called with its options and folders, and returns counts. All of
+this is one file, because what one stage reads is what another writes.
 """
 
 from collections.abc import Callable, Iterator
@@ -214,13 +215,9 @@ def training_jobs(
     if soft_labels:
         inputs[finetune_stage.SOFT_LABELS_FOLDER] = soft_labels
         soft_labels = soft_labels.absolute()
-    features_dir, recorded = run.folder("features", features), recorded_options(options)
+    features_dir, recorded = run.folder("features", features), recorded_options(options) | no_ngrams(recipe, options)
     of_ngrams, tokenizer = ngrams_tokenizer(recipe, run, options, features)
     inputs |= of_ngrams
-    begins = origin(recipe)
-    # else an input, the tokenizer, says whether n-grams may be a part; that of a checkpoint is an input anyway
-    if options.baseline == "none" and options.with_ngrams is None and begins.tokenizer[0] == begins.model[0]:
-        recorded["with_ngrams"] = False
     folder = run.run_dir / "finetune" / name
     grid = options.plan.settings() if options.plan.varied else {}
     trials = {setting: folder / "grid" / setting for setting in grid}
@@ -258,6 +255,14 @@ def ngrams_tokenizer(
         return {}, None
     stage, tokenizer = origin(recipe).tokenizer
     return {stage: run.run_dir / stage}, run.folder(tokenizer)
+
+
+def no_ngrams(recipe: Recipe, options: finetune_stage.FinetuneOptions) -> dict[str, bool]:
+    """What the records of a checkpoint's fine-tuning say where n-grams cannot be a part; of others their inputs say
+    it, which the tokenizer is among only where they can, while that of a checkpoint is an input anyway."""
+    begins = origin(recipe)
+    is_checkpoint = begins.tokenizer[0] == begins.model[0]
+    return {"with_ngrams": False} if is_checkpoint and options.baseline == "none" and not options.with_ngrams else {}
 
 
 def recorded_options(options: finetune_stage.FinetuneOptions) -> dict[str, Any]:

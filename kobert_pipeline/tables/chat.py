@@ -47,14 +47,16 @@ HEADER = re.compile(
 """How exports of KakaoTalk and LINE begin."""
 DAY = re.compile(rf"-*\s*(?:{WEEKDAY},? )?(?P<date>{DATE})\s*-*$")
 """A line between the messages of two days."""
-DATE_ALONE = re.compile(rf"{DATE}$")
-EVENT = re.compile(
-    rf"{DATE}(?:,| at)?\s{TIME}(?:$|[,:]\s)|"
-    rf"(?:{TIME} )?.{{1,60}}님(?:이|을|께서) "
+STAMPED = rf"{DATE}(?:,| at)?\s{TIME}(?:$|[,:]\s)"
+HAPPENED = (
+    rf"(?:(?:{TIME} )?.{{1,60}}님(?:이|을|께서) "
     r"(?:(?:(?:\S*방|그룹)\S+ )?(?:들어왔|나갔)|.*(?:초대했|초대하였|내보냈|취소했))습니다\.?$"
-    r"|.{1,60} (?:joined|left) this chatroom\.$|채팅방 관리자가 메시지를 가렸습니다\.?$"
+    r"|.{1,60} (?:joined|left) this chatroom\.$|채팅방 관리자가 메시지를 가렸습니다\.?$)"
 )
+EVENT = re.compile(rf"{STAMPED}|{HAPPENED}")
 """A line about the chat, such as who joined it, and nothing that anybody said after it."""
+AS_WRITTEN = re.compile(rf"(?!{HAPPENED})(?:{DATE}$|{STAMPED})")
+"""A line that somebody may have written, too: it begins with a date."""
 NOT_TEXT = re.compile(
     r"(?:사진(?: \d+장)?|동영상|이모티콘|음성메시지|삭제된 메시지입니다\.?|(?:파일|지도|샵검색) ?: .*|"
     r"(?:보이스톡|페이스톡|라이브톡) .*|Photos?|\d+ photos|Video|Emoticons?|This message was deleted\.|"
@@ -114,8 +116,8 @@ def blocks(lines: Iterable[str], forms: Forms = MESSAGES) -> Iterator[Block]:
     for line, after in pairwise(chain(filter(None, map(str.rstrip, lines)), [""])):
         message = _first_line(line, forms)
         event = None if message else DAY.match(line) or EVENT.match(line)
-        if event and in_message and DATE_ALONE.match(line) and not _starts(after, forms):
-            event = None  # somebody wrote it: what begins a day has a message or an event after it
+        if event and in_message and AS_WRITTEN.match(line) and not _starts(after, forms):
+            event = None  # somebody did: what begins a day has a message or an event after it
         if start := message or event:
             yield date, text
             date, in_message = start.groupdict().get("date"), bool(message)
