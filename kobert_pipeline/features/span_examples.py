@@ -14,6 +14,7 @@ from kobert_pipeline.tables.columns import (
     cell,
     find_columns,
     has_column,
+    late_columns,
     parse_container,
     text_of,
     values_of,
@@ -65,7 +66,13 @@ def table_maker(task: str, fields: dict[str, str | None], first: Row, by: str = 
         return squad_example
     wanted = [RowField(name, fields[name], known, name not in ("id", "start")) for name, known in KNOWN.items()]
     columns = find_columns(first, wanted, task, by)
-    return lambda row: span_example(row, {"id": row.index} | values_of(row, columns), columns["answer"])
+    refuse_late = late_columns(first, wanted, columns)
+
+    def example(row: Row) -> Example:
+        refuse_late(row)
+        return span_example(row, {"id": row.index} | values_of(row, columns), columns["answer"])
+
+    return example
 
 
 def unquoted(answers: Any) -> Any:

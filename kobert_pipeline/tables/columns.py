@@ -70,6 +70,24 @@ def _find_column(first: Row, field: RowField, task: str, by: str) -> str | None:
     return column
 
 
+def late_columns(first: Row, fields: Sequence[RowField], columns: dict[str, str]) -> Callable[[Row], None]:
+    """A function that raises UserError for a row with a value in the column of a field that the first row has no column
+    for, since it would be left out: lines of JSON need not all have the same keys."""
+    had = {name.casefold() for name in first.cells}
+    missing = [field for field in fields if field.name not in columns and field.name != "id"]
+    late = {name.casefold() for field in missing for name in (field.column or "", *field.known)} - had
+
+    def refuse(row: Row) -> None:
+        for column, value in row.cells.items() if late else ():
+            if column.casefold() in late and value not in (None, "", []):
+                raise UserError(
+                    f"the column '{column}' is in this row but not in the first of the file; give it there, too (null "
+                    "where it has none)"
+                )
+
+    return refuse
+
+
 def has_column(cells: dict[str, Any], column: str) -> bool:
     """Whether there is such a column; `labels.label` is the column `label` of the object in the column `labels`."""
     return column in cells or column in flat_cells(cells)

@@ -14,6 +14,7 @@ import pytest
 from pyarrow import parquet
 
 import kobert_pipeline as kobert_package
+from kobert_pipeline.files import json_text
 from kobert_pipeline.inference import embed as embedding
 from kobert_pipeline.inference import vector_files
 from kobert_pipeline.inference.embed import Embedder
@@ -214,5 +215,5 @@ def test_what_cannot_be_done_is_refused_in_one_sentence(place: Path, kobert: Cal
 
 def test_numbers_in_json_are_short_and_exact() -> None:
     vectors = np.array([[0.1, -1e-30, 123456.7, 0.0]], np.float32)
-    (line,) = vector_files.json_lines({"embedding": vectors})
-    assert line == '{"embedding": [0.1, -1e-30, 123456.7, 0.0]}'
+    (row,) = vector_files.json_rows({"embedding": vectors})
+    assert json_text(row) == '{"embedding": [0.1, -1e-30, 123456.7, 0.0]}'

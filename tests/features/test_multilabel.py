@@ -114,6 +114,18 @@ def test_what_was_chosen_in_label_studio_comes_before_a_label_in_the_data(tmp_pa
     assert task.classes() == ["나쁨", "좋음"]
 
 
+@pytest.mark.parametrize("spell", [list, str])
+def test_0_and_1_for_each_of_two_labels_are_no_numbers_of_both(spell: Any, tmp_path: Path) -> None:
+    task = Task.choose({"name": "multilabel", "labels": ["욕설", "혐오"]})
+    lists = ([1, 0], [0, 1], [0, 0], [1, 1])
+    rows = [{"text": f"글 {n}", "labels": spell(row)} for n, row in enumerate(lists)]
+    read = [example["label"] for example in task.read(table(tmp_path / "a.jsonl", *rows))]
+    assert read == [[0], [1], [], [0, 1]]
+    # numbers of labels, as the other rows say
+    numbers = task.read(table(tmp_path / "b.jsonl", *rows[:2], {"text": "끝", "labels": [1]}))
+    assert [example["label"] for example in numbers] == [[0, 1], [0, 1], [1]]
+
+
 @pytest.mark.parametrize("value", ["", "2", None])
 @pytest.mark.parametrize("place", [0, 50])
 def test_a_cell_that_is_not_0_or_1_loses_no_label(value: Any, place: int, tmp_path: Path) -> None:

@@ -10,6 +10,8 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from sample_files import COMPRESSIONS, parquet, squad, write
 
+from kobert_pipeline.errors import UserError
+from kobert_pipeline.features.task import Task
 from kobert_pipeline.tables.columns import RowField, cell, find_columns, parse_container, values_of
 from kobert_pipeline.tables.csv import read_csv
 from kobert_pipeline.tables.rows import read_parquet, read_rows
@@ -161,6 +163,25 @@ def test_a_column_is_the_given_one_or_the_first_known_one_and_a_dot_leads_into_a
     assert columns == {"label": "c.d.e", "text": "text"}
     assert values_of(row, columns) == {"label": 2, "text": "글"}
     assert cell(row, "a.b") == 1
+
+
+LATE = [
+    ("choice", {"premise": "글", "choice1": "가", "choice2": "나", "label": 0}, {"question": "왜?"}),
+    ("contrastive", {"query": "글", "positive": "가"}, {"negative": "나"}),
+    ("contrastive", {"query": "글", "positive": "가"}, {"score": 0.1}),
+    ("span", {"question": "몇?", "context": "5명과 5명", "answer": "5명과"}, {"start": 4, "answer": "5명"}),
+]
+
+
+@pytest.mark.parametrize(("task", "row", "more"), LATE)
+def test_what_only_a_later_row_has_is_not_left_out(task: str, row: dict, more: dict, tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text("".join(f"{json.dumps(record)}\n" for record in (row, row | more)), encoding="utf-8")
+    with pytest.raises(UserError, match=f"line 2: the column '{next(iter(more))}' is in this row but not in the first"):
+        Task.choose(task).read(path)
+    nothing = dict.fromkeys(more) | {"answer": row["answer"]} if task == "span" else dict.fromkeys(more)
+    path.write_text("".join(f"{json.dumps(record)}\n" for record in (row, row | nothing)), encoding="utf-8")
+    assert len(Task.choose(task).read(path)) == 2
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ from kobert_pipeline.tables.columns import (
     has_column,
     label_text,
     label_value,
+    late_columns,
     parse_container,
     text_of,
     values_of,
@@ -105,11 +106,13 @@ class Choice(LabelledTask):
         return [*super().fields(first), RowField("lead", self.lead, ("sent2", "question"), required=False)]
 
     def _maker(self, first: Row) -> Callable[[Row], Example]:
-        columns, candidates = find_columns(first, self.fields(first), self.name), self._candidates(first)
-        count: int | None = None
+        fields, candidates = self.fields(first), self._candidates(first)
+        columns = find_columns(first, fields, self.name)
+        refuse_late, count = late_columns(first, fields, columns), None
 
         def example(row: Row) -> Example:
             nonlocal count
+            refuse_late(row)
             result = _example(row, columns, candidates)
             count = count or len(result["choices"])
             if len(result["choices"]) != count:

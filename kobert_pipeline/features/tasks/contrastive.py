@@ -15,7 +15,17 @@ from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.metrics import pearson, ranking_scores, spearman
 from kobert_pipeline.features.sequence import SequenceTask
 from kobert_pipeline.features.task import Example
-from kobert_pipeline.tables.columns import IDS, RowField, find_columns, has_column, number_of, text_of, values_of
+from kobert_pipeline.tables.columns import (
+    IDS,
+    RowField,
+    find_columns,
+    has_column,
+    late_columns,
+    number_of,
+    parse_container,
+    text_of,
+    values_of,
+)
 from kobert_pipeline.tables.rows import read_each
 from kobert_pipeline.tables.unreadable import Row
 
@@ -92,8 +102,15 @@ class Contrastive(SequenceTask):
         return [*fields, RowField("score", known=SCORES, required=False)]
 
     def _maker(self, first: Row) -> Callable[[Row], Example]:
-        columns = find_columns(first, self.fields(first), self.name)
-        return lambda row: _example(row, columns)
+        fields = self.fields(first)
+        columns = find_columns(first, fields, self.name)
+        refuse_late = late_columns(first, fields, columns)
+
+        def example(row: Row) -> Example:
+            refuse_late(row)
+            return _example(row, columns)
+
+        return example
 
     def refuse_in_training(self, examples: list[Example]) -> None:
         """Raise UserError for pairs with scores, many of which do not belong together."""
@@ -192,6 +209,7 @@ def ranks(queries: np.ndarray, candidates: np.ndarray, texts: list[str], pairs: 
 def _example(row: Row, columns: dict[str, str]) -> Example:
     values = values_of(row, columns)
     negatives = values.get("negative", [])
+    negatives = parse_container(negatives) if isinstance(negatives, str) else negatives  # a list as a table prints it
     negatives = [text_of(text) for text in (negatives if isinstance(negatives, list) else [negatives])]
     values |= {name: text_of(values[name]) for name in ("text", "text_pair")}
     for text in (values["text"], values["text_pair"], *negatives):

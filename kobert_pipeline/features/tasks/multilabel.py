@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import Field, field_validator
+from pydantic import Field, PrivateAttr, field_validator
 
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.format import Features
@@ -26,9 +26,10 @@ from kobert_pipeline.features.labelled import (
 )
 from kobert_pipeline.features.metrics import f1_threshold, indicators, multilabel_report, multilabel_scores
 from kobert_pipeline.features.task import Example
-from kobert_pipeline.tables.columns import RowField, cell, has_column, label_value
+from kobert_pipeline.tables.columns import RowField, cell, find_columns, has_column, label_value
+from kobert_pipeline.tables.label_studio import with_choices
 from kobert_pipeline.tables.rows import read_rows
-from kobert_pipeline.tables.unreadable import Row, readable
+from kobert_pipeline.tables.unreadable import Row, readable, tried
 
 DEFAULT_THRESHOLD = 0.5
 
@@ -49,6 +50,9 @@ class Multilabel(FoundLabelsTask):
     thresholds: float | dict[str, float] | None = None
     """The least probability with which a text has a label, one for all or for each; null: for each label the one with
     the best F1 on dev. Stored with the model."""
+
+    _lists_binary: bool = PrivateAttr(False)
+    """Whether the file that is read lists 0 or 1 for each label."""
 
     problem_type: ClassVar[str | None] = "multi_label_classification"
     inference_options: ClassVar[tuple[str, ...]] = ("thresholds",)
@@ -80,6 +84,24 @@ class Multilabel(FoundLabelsTask):
         by_column = len(binary_columns(first, {self.text, self.id, *columns})) > 1
         # UnSmile by `datasets` has both
         return not by_column or (bool(columns) and not is_multi_hot(self.items(cell(first, columns[0]))))
+
+    def read(self, path: Path) -> list[Example]:
+        """Every row; without `labels`, the labels of this file are used."""
+        task = self.model_copy()
+        task._lists_binary = self._has_binary_lists(path)
+        return super(Multilabel, task).read(path)
+
+    def _has_binary_lists(self, path: Path) -> bool:
+        """Whether every row of a file lists 0 or 1 for each of two labels, where a single [1, 0] could as well be the
+        numbers of both."""
+        if len(self.labels or ()) != 2:
+            return False
+        rows = [row for row in tried(read_rows(path), lambda first: with_choices) if isinstance(row, Row)]
+        if not rows or not self.lists_labels(rows[0]):
+            return False
+        column = find_columns(rows[0], self.fields(rows[0]), self.name)["label"]
+        lists = [self.items(row.cells.get(column)) for row in rows]
+        return all(len(items) == 2 and None not in map(binary, items) for items in lists)
 
     def fit_labels(self, train: list[Path]) -> Self:
         """The task with the labels of the training files, unless they were given. Raises UserError for fewer than
@@ -141,7 +163,7 @@ class Multilabel(FoundLabelsTask):
 
         def indices(value: Any) -> list[int]:
             items = self.items(value)
-            if is_multi_hot(items) and len(items) == count:
+            if (self._lists_binary or is_multi_hot(items)) and len(items) == count:
                 return [i for i, is_set in enumerate(map(binary, items)) if is_set]
             return sorted({index(label) for label in self.listed(value)})
 
