@@ -25,11 +25,11 @@ def _evaluation_texts(options: str, data_dir: Path) -> EvaluationTexts:
 
 def texts_of_set(reader: Reader, data_dir: Path) -> Iterator[str]:
     """The texts of an evaluation set. Raises UserError where it has none, since nothing would be removed."""
-    found = False
+    has_text = False
     for document in reader.read(data_dir):
-        found = found or bool(document.text.strip())
+        has_text = has_text or bool(document.text.strip())
         yield from texts_of(refuse_dropped(document))
-    if not found:
+    if not has_text:
         raise UserError(without_texts(reader, "decontaminate"))
 
 

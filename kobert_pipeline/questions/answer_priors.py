@@ -59,8 +59,8 @@ class AnswerPriors(Options):
             # as tokenizers read them: the rules find nothing in decomposed text (NFD) and in words with invisible marks
             (question, *_), (context, starts, ends) = (nfc_with_offsets(replace_surrogates(text)) for text in pair)
             # both for one text at a time, because its analysis is cached only for a while
-            found = candidates_for(question, context) if self.phrase or self.type else []
-            candidates.append([(starts[start], ends[end - 1], matches) for start, end, matches in found])
+            of_context = candidates_for(question, context) if self.phrase or self.type else []
+            candidates.append([(starts[start], ends[end - 1], matches) for start, end, matches in of_context])
             sentences = sentence_overlaps(question, context) if self.overlap else []
             overlaps.append([(starts[start], ends[end - 1], overlap) for start, end, overlap in sentences])
         arrays = dict[str, np.ndarray]()

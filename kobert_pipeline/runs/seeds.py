@@ -46,8 +46,8 @@ def _as_if_trained_like(latest: Manifest, record: Manifest, folder: Path) -> Rec
         input_folder = folders.get(label, folder.parent.parent / label)
         if manifest.is_finished(input_folder):
             inputs[label] = input_hash(manifest.read(input_folder), record["inputs"].get(label))
-    own = {"seed": record["options"]["seed"]}
+    seed_options = {"seed": record["options"]["seed"]}
     if "fold" in latest["options"] and "fold" in record["options"]:
         # every seed leaves out another of the same number of parts
-        own["fold"] = [record["options"]["fold"][0], latest["options"]["fold"][1]]
-    return Record(record["stage"], latest["version"], latest["options"] | own, inputs)
+        seed_options["fold"] = [record["options"]["fold"][0], latest["options"]["fold"][1]]
+    return Record(record["stage"], latest["version"], latest["options"] | seed_options, inputs)

@@ -161,9 +161,9 @@ def run(options: TokenizerOptions, analysis: Path, data_dir: Path, out: Path) ->
     """Train on the parts in `analysis`, save to `out` and report; returns counts. Raises UserError for a corpus that
     is too small for the vocabulary."""
     analyzer = read_json(analysis / ANALYZER_FILE)
-    # what is asked in the report first, since training may take hours
+    # the questions of the report first, since training may take hours
     answers = options.report.answers
-    asked = paragraphs_with_answers(data_file(data_dir, answers)) if answers else None
+    paragraphs = paragraphs_with_answers(data_file(data_dir, answers)) if answers else None
     # a function, since it is read twice: for the alphabet and in training
     lines = partial(corpus_lines, analysis, limit=options.limit_characters)
     base = load_base(data_dir / options.base, analyzer) if options.base else None
@@ -183,7 +183,7 @@ def run(options: TokenizerOptions, analysis: Path, data_dir: Path, out: Path) ->
     return {
         "vocab_size": backend.get_vocab_size(),
         "alphabet": len(alphabet),
-        **report(options.report, analysis, data_dir, out, other_tokenizers(options, data_dir), asked),
+        **report(options.report, analysis, data_dir, out, other_tokenizers(options, data_dir), paragraphs),
     }
 
 
@@ -261,10 +261,10 @@ def save(backend: Tokenizer, analyzer: dict[str, Any], out: Path) -> None:
 
 def report(
     options: ReportOptions, analysis: Path, data_dir: Path, out: Path, others: dict[str, Any],
-    asked: list[dict[str, Any]] | None,
+    paragraphs: list[dict[str, Any]] | None,
 ) -> dict[str, Any]:  # fmt: skip
     """Evaluate the saved tokenizer and write report.json, report.md and a plot, with other tokenizers by name beside,
-    and how many answers of the paragraphs `asked` its tokens allow; returns the figures on the corpus."""
+    and how many answers of the `paragraphs` its tokens allow; returns the figures on the corpus."""
     from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
 
     tokenizer = MorphemeTokenizer.from_pretrained(out)
@@ -287,8 +287,8 @@ def report(
             name: evaluate_beside(name, other, *sample(analysis, options.documents)) for name, other in others.items()
         }
     figures["cuts"] = figures_of(cuts, encode, UNK_ID, others)
-    if asked is not None:
-        figures["answers"] = ceiling(asked, encode)
+    if paragraphs is not None:
+        figures["answers"] = ceiling(paragraphs, encode)
     report_progress("writing the report")
     write_json(out / "report.json", figures)
     page = markdown(figures)
@@ -296,7 +296,7 @@ def report(
     (out / "report.html").write_text(html(page), encoding="utf-8")
     draw(figures, out / "vocabulary_use.png")
     counts = {name: figures["sources"][CORPUS][name] for name in REPORTED}
-    if asked is not None:
+    if paragraphs is not None:
         counts["ceiling_exact_match"] = figures["answers"]["ceiling_exact_match"]
     return counts
 
