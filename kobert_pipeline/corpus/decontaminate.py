@@ -11,6 +11,9 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
+from kobert_pipeline.corpus.cleaning import to_nfc
+from kobert_pipeline.morphemes.normalization import remove_invisible
+
 RUN = 30
 BLOCK = 1_000_000
 """Characters of a document that are hashed at once, so that memory does not grow with its length."""
@@ -24,6 +27,12 @@ _INVERSE = pow(_BASE, -1, 2**64)
 def remove_whitespace(text: str) -> str:
     """`text` without white space."""
     return "".join(text.split())
+
+
+def comparable(text: str) -> str:
+    """What two texts have in common that are read as the same one: composed (NFC), without white space and invisible
+    characters."""
+    return remove_whitespace(to_nfc(remove_invisible(text)))
 
 
 def count_letters(text: str) -> int:

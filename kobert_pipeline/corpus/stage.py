@@ -27,7 +27,7 @@ from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import read_json, read_json_with_digest, remove_tree, sha256, write_json_with_digest
 from kobert_pipeline.progress import dropped_documents
 
-VERSION = 9
+VERSION = 10
 WORK = "work"
 """Folder of intermediate files; removed at the end, not part of the result."""
 PHASES = ("split", "lines", "recurring", "sift", "buckets", "choose", "finish")

@@ -28,7 +28,7 @@ from kobert_pipeline.tables.columns import (
     text_of,
     whole_number,
 )
-from kobert_pipeline.tables.csv import DELIMITERS
+from kobert_pipeline.tables.csv import DELIMITERS, default_delimiter
 from kobert_pipeline.tables.file_type import data_suffix
 from kobert_pipeline.tables.modu import SENTENCE
 from kobert_pipeline.tables.open_text import open_lines
@@ -78,7 +78,8 @@ def holds_rows(path: Path) -> bool:
     if suffix not in DELIMITERS:
         return suffix in (".json", ".jsonl", ".parquet", ".xlsx")
     with open_lines(path) as lines:
-        names = {name.strip().strip('"').casefold() for name in next(lines, "").split(DELIMITERS[suffix])}
+        first = next(lines, "")
+    names = {name.strip().strip('"').casefold() for name in first.split(default_delimiter(path, first))}
     # a .tsv file may hold tokens in lines, so its columns must be known ones; a .csv file of several columns is a table
     if names & {*TOKEN} and names & {*TAG} and (names & {*OF_SENTENCE} or suffix == ".csv"):
         return True

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from pydantic import ConfigDict, Field, PrivateAttr, field_validator
 
-from kobert_pipeline.corpus.decontaminate import remove_whitespace
+from kobert_pipeline.corpus.decontaminate import comparable
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.metrics import pearson, spearman
@@ -120,8 +120,8 @@ class LabelledTask(SequenceTask):
                 texts[name] = text_cell(row, columns[name], numbers=True)
                 if not self.blank_texts:
                     refuse_blank(texts[name], f"the column '{columns[name]}'")
-        # without white space, so that copies of a text with other spaces are on the same side of a dev split
-        parts = [remove_whitespace(text) for text in texts.values()]
+        # so that copies of a text with other spaces, or in another form of Unicode, are on the same side of a dev split
+        parts = [comparable(text) for text in texts.values()]
         group = " ".join(filter(None, sorted(parts) if self.symmetric else parts))
         identity = str(cell(row, columns["id"]) if "id" in columns else row.index)
         return {"id": identity, "group": group, **texts, "label": read_label(row)}

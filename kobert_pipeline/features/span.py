@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from pydantic import Field
 
+from kobert_pipeline.corpus.decontaminate import comparable
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.answer_calibration import TEMPERATURES, AnswerCalibration, log_odds
 from kobert_pipeline.features.answer_spans import (
@@ -291,3 +292,7 @@ class SpanTask(Task):
     def content(self, example: Example) -> str:
         """The context."""
         return str(example["context"])
+
+    def known_by(self, example: Example) -> str:
+        """The question with its context: other questions on the same contexts are a fair dev set."""
+        return comparable(example["question"] + example["context"])

@@ -4,8 +4,10 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from kobert_pipeline.corpus.cleaning import to_nfc
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.task import Example, refuse_blank
+from kobert_pipeline.morphemes.normalization import remove_invisible
 from kobert_pipeline.tables.answers import ANSWERS, STARTS, answer_pairs, located
 from kobert_pipeline.tables.columns import (
     BY_OPTION,
@@ -102,9 +104,10 @@ def span_example(row: Row, values: dict[str, Any], column: str) -> Example:
     if not answers and impossible is False:
         raise UserError("is_impossible is false, but it has no answer; add one, or set is_impossible to true")
     answers = located(answers, values["context"])
+    group = to_nfc(remove_invisible(values["context"])).strip()
     return {
-        "id": str(values["id"]), "group": values["context"], "question": values["question"],
-        "context": values["context"], "answers": answers,
+        "id": str(values["id"]), "group": group, "question": values["question"], "context": values["context"],
+        "answers": answers,
     }  # fmt: skip
 
 

@@ -27,6 +27,7 @@ FEW_TO_CORRECT, WORTH_SAYING = 10_000, 0.01
 """Contradicting texts are named with at most so many training examples, or from this share on: people correct their
 own, and the manifest counts those that large published sets have."""
 LABELS_SHOWN = 20
+SPLIT_NAMES = {"train": "training", "dev": "dev"}
 SHOWN = 3
 """Texts with contradicting labels that are named."""
 
@@ -129,6 +130,8 @@ def split(options: FeaturesOptions, data_dir: Path) -> tuple[dict[str, list[Exam
     set."""
     task = options.task
     paths = data_files(data_dir, names := train_files(options))
+    if twice := [name for name, path in zip(names, paths, strict=True) if paths.count(path) > 1]:
+        raise UserError(f"features: {' and '.join(twice)} are one training file; name it once")
     train = [example for path in paths for example in task.read(path)]
     # emptiness is checked twice: here the files, at the end what the filters left
     if names:
@@ -140,17 +143,7 @@ def split(options: FeaturesOptions, data_dir: Path) -> tuple[dict[str, list[Exam
             splits[name] = task.read(path)
             refuse_empty(name, [path], len(splits[name]))
     counts = {"train_examples_read": len(train)}
-    if task.clean_training and options.test:
-        whole = {remove_whitespace(clean(task.content(example))) for example in splits["test"]}
-        test_texts = EvaluationTexts(whole)
-        # once per text, since many questions share a context
-        texts = {text: remove_whitespace(clean(text)) for text in {task.content(example) for example in train}}
-        # equal texts too short to be found inside others are found as a whole
-        clear = {text: compact not in whole and not test_texts.overlaps(compact) for text, compact in texts.items()}
-        train = [example for example in train if clear[task.content(example)]]
-        counts["train_examples_contaminated"] = counts["train_examples_read"] - len(train)
-    elif options.test:
-        counts["train_examples_in_test"] = count_in_test(options, train, splits["test"])
+    train = count_shared(options, train, splits, counts)
     if not options.dev:
         train, splits["dev"] = split_off_dev(options, train)
     splits["train"] = draw(drop_empty(train, counts), options.max_train_examples)
@@ -210,18 +203,48 @@ def draw(examples: list[Example], count: int | None) -> list[Example]:
     return [examples[i] for i in np.sort(drawn)]
 
 
-def count_in_test(options: FeaturesOptions, train: list[Example], test: list[Example]) -> int:
-    """The number of training examples whose text, without white space, is also in the test set. Raises UserError where
-    more than half of the test examples are in train, as when one file is given for both."""
+def count_shared(
+    options: FeaturesOptions, train: list[Example], splits: dict[str, list[Example]], counts: dict[str, int]
+) -> list[Example]:
+    """The training examples, for tasks with `clean_training` without those whose text is in the test set. How many go,
+    or are in more than one split, is added to `counts`. Raises UserError where one file is given for two splits."""
+    if options.task.clean_training and options.test:
+        train = without_test_texts(options.task, train, splits["test"])
+        counts["train_examples_contaminated"] = counts["train_examples_read"] - len(train)
+    elif options.test:
+        counts["train_examples_in_test"] = count_known(options, ("train", train), ("test", splits["test"]))
+    if options.dev:
+        counts["train_examples_in_dev"] = count_known(options, ("train", train), ("dev", splits["dev"]))
+    if options.dev and options.test:
+        counts["dev_examples_in_test"] = count_known(options, ("dev", splits["dev"]), ("test", splits["test"]))
+    return train
+
+
+def without_test_texts(task: Task, train: list[Example], test: list[Example]) -> list[Example]:
+    """The training examples that share no text with the test set."""
+    whole = {remove_whitespace(clean(task.content(example))) for example in test}
+    test_texts = EvaluationTexts(whole)
+    # once per text, since many questions share a context
+    texts = {text: remove_whitespace(clean(text)) for text in {task.content(example) for example in train}}
+    # equal texts too short to be found inside others are found as a whole
+    clear = {text: compact not in whole and not test_texts.overlaps(compact) for text, compact in texts.items()}
+    return [example for example in train if clear[task.content(example)]]
+
+
+def count_known(options: FeaturesOptions, first: tuple[str, list[Example]], second: tuple[str, list[Example]]) -> int:
+    """The number of examples of the `first` split, given with its name, whose text is also in the `second`. Raises
+    UserError where more than half of the second's are in the first, as when one file is given for both."""
     # only counted, not dropped, since official training and test sets share some short texts
     # without the empty group: empty texts are no evidence that two files overlap
-    of_train, of_test = ([options.task.known_by(example) for example in examples] for examples in (train, test))
-    train_texts, test_texts = set(of_train) - {""}, set(of_test) - {""}
-    known = sum(text in train_texts for text in of_test)
-    if 2 * known > len(test):
+    texts, others = ([options.task.known_by(example) for example in examples] for _, examples in (first, second))
+    in_first, in_second = set(texts) - {""}, set(others) - {""}
+    known = sum(text in in_first for text in others)
+    if 2 * known > len(others):
+        files = {"train": ", ".join(train_files(options)), "dev": options.dev, "test": options.test}
+        name = second[0]
         raise UserError(
-            f"features: {known:,} of the {len(test):,} examples of the test file {options.test} are in the training "
-            f"data ({', '.join(train_files(options))}), so scores on them mean nothing; give a test file with other "
-            "texts, or leave test out"
+            f"features: {known:,} of the {len(others):,} examples of the {name} file {files[name]} are in the "
+            f"{SPLIT_NAMES[first[0]]} data ({files[first[0]]}), so scores on them mean nothing; give a {name} file "
+            f"with other texts, or leave {name} out"
         )
-    return sum(text in test_texts for text in of_train)
+    return sum(text in in_second for text in texts)

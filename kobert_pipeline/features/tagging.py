@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from pydantic import Field, field_validator
 
-from kobert_pipeline.corpus.decontaminate import remove_whitespace
+from kobert_pipeline.corpus.decontaminate import comparable
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.bio import OUTSIDE, Tag, parse_tag_set, spans, tag_parser, tagged_spans, text_of_tokens
 from kobert_pipeline.features.entity_lines import tagged_sentences
@@ -145,7 +145,7 @@ class TaggingTask(Task):
             stripped.append((end - len(inside.lstrip()), start + len(inside.rstrip()), label))
         return {
             "id": identity,
-            "group": remove_whitespace(text),
+            "group": comparable(text),
             "text": text,
             "entities": [list(entity) for entity in stripped],
         }

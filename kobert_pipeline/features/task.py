@@ -278,7 +278,7 @@ class Task(Plugin):
         return [self.content(example)]
 
     def known_by(self, example: Example) -> str:
-        """The text by which an example that is in two files is found, without white space."""
+        """The text by which an example that is in two files is found; "" for one without any."""
         return str(example["group"])
 
     def ablate_priors(self) -> tuple[Self, Self] | None:

@@ -14,6 +14,7 @@ from kobert_pipeline.errors import UserError
 from kobert_pipeline.evaluation.evaluate import evaluate, refuse_unexplained
 from kobert_pipeline.evaluation.noise import Noise, noisy_fields
 from kobert_pipeline.evaluation.report import markdown
+from kobert_pipeline.evaluation.wrong_labels import write_csv
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.finetune.model import build
 from kobert_pipeline.finetune.plan import FinetunePlan
@@ -88,11 +89,15 @@ def test_numbers_that_a_model_gives_are_not_counted_as_changed(figures: Callable
     assert "predictions changed" not in markdown(found)
 
 
-def test_wrong_labels_of_pairs_have_both_texts_and_numbers_have_none(figures: Callable) -> None:
+def test_wrong_labels_of_pairs_have_both_texts_and_numbers_have_none(figures: Callable, tmp_path: Path) -> None:
     text = "sentence1\tsentence2\tlabel\n비가 온다\t눈이 온다\t0\n비가 온다\t눈이 온다\t1\n"
     wrong = figures("pair", text, file="pairs.tsv", explain=True)["wrong_labels"]
     assert [list(row) for row in wrong] == [["id", "text", "text_pair", "label", "predicted", "probability"]]
     assert (wrong[0]["text"], wrong[0]["text_pair"]) == ("비가 온다", "눈이 온다")
+    write_csv(tmp_path / "corrected.errors.csv", wrong, paired=True)
+    [again] = Task.choose("pair").read(tmp_path / "corrected.errors.csv")
+    assert (again["text"], again["text_pair"]) == ("비가 온다", "눈이 온다")
+    assert ("different", "same")[again["label"]] == wrong[0]["label"]
     with pytest.raises(UserError, match="--errors is for tasks that label texts or answer questions from them; sts"):
         figures("sts", "sentence1\tsentence2\tscore\n비가 온다\t눈이 온다\t2.5\n", file="scores.tsv", explain=True)
 

@@ -87,12 +87,13 @@ def test_pairs_with_scores_are_read_as_published(name: Any, record: Any, tmp_pat
 def test_scores_are_for_dev_and_test_alone(tmp_path: Path) -> None:
     write_table(tmp_path / "train.jsonl", *({"query": f"물음 {n}", "positive": f"대답 {n}"} for n in range(9)))
     write_table(tmp_path / "sts.jsonl", *({"text": f"글 {n}", "text_pair": "말", "score": n} for n in range(9)))
+    write_table(tmp_path / "dev.jsonl", {"query": "다른 물음", "positive": "다른 대답"})
     options = FeaturesOptions(task="contrastive", train="train.jsonl", dev="sts.jsonl")
     _, splits, _ = prepare(options, tmp_path)
     assert [example["score"] for example in splits["dev"]] == list(range(9))
     for train in (["sts.jsonl"], ["train.jsonl", "sts.jsonl"]):
         with pytest.raises(UserError, match="training examples have scores"):
-            prepare(options.model_copy(update={"train": train}), tmp_path)
+            prepare(options.model_copy(update={"train": train, "dev": "dev.jsonl"}), tmp_path)
 
 
 def test_a_split_has_scores_everywhere_or_nowhere(tmp_path: Path) -> None:

@@ -200,6 +200,8 @@ FORMS: list[tuple[str, bool, Callable[[list[Sentence]], str]]] = [
         f"{n}\t{token}\t{tag}\n" for n, sentence in enumerate(s) for token, tag in eojeols(sentence, "B_{}"))),
     ("blank-rows.csv", True, lambda s: csv_text([["token", "tag"], *(
         row for sentence in s for row in (*eojeols(sentence, "B-{}"), ("", "")))])),
+    ("semicolons.csv", True, lambda s: "token;tag\n" + lines(
+        s, lambda n, p: ";".join(p), lambda s: eojeols(s, "B-{}"))),
     ("printed.csv", False, lambda s: csv_text([["sentence", "tokens", "ner_tags"], *(
         map(str, by_datasets(sentence, numbers=True).values()) for sentence in s)])),
     ("numpy.csv", False, lambda s: csv_text([["tokens", "ner_tags"], *(

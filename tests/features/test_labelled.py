@@ -138,7 +138,7 @@ def test_rows_of_pairs_without_text_are_not_trained_on_but_counted(tmp_path: Pat
     table(tmp_path / "dev.tsv", {"sentence1": "글", "sentence2": "다른 글", "label": 1}, blank)
     options = FeaturesOptions(task="pair", train="train.tsv", dev="dev.tsv")
     splits, counts = split(options, tmp_path)
-    assert counts == {"train_examples_read": 42, "train_examples_without_text": 2}
+    assert counts == {"train_examples_read": 42, "train_examples_in_dev": 0, "train_examples_without_text": 2}
     assert [len(splits[name]) for name in ("train", "dev")] == [40, 2]
 
 

@@ -61,10 +61,11 @@ def test_reviews_keep_their_labels_and_empty_ones_stay(tmp_path: Path) -> None:
 
 def test_empty_reviews_are_not_trained_on_but_counted(tmp_path: Path) -> None:
     lines = [f"{i}\t{i}번째 글\t{i % 2}" for i in range(40)]
-    for name in ("train.txt", "dev.txt"):
-        reviews(tmp_path / name, "id\tdocument\tlabel", *lines, "40\t\t0", "41\t  \t1")
+    for name, change in (("train.txt", "글"), ("dev.txt", "다른 글")):
+        texts = [line.replace("글", change) for line in lines]
+        reviews(tmp_path / name, "id\tdocument\tlabel", *texts, "40\t\t0", "41\t  \t1")
     splits, counts = split(FeaturesOptions(task="nsmc", train="train.txt", dev="dev.txt"), tmp_path)
-    assert counts == {"train_examples_read": 42, "train_examples_without_text": 2}
+    assert counts == {"train_examples_read": 42, "train_examples_in_dev": 0, "train_examples_without_text": 2}
     assert [len(splits[name]) for name in ("train", "dev")] == [40, 42], "the official test set counts empty reviews"
 
 

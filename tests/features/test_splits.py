@@ -88,7 +88,7 @@ def test_equal_texts_with_other_labels_are_counted_and_named(
 ) -> None:
     header = "sentence1\tsentence2\tlabel\n" if task == "pair" else "text\tlabel\n"
     for name in ("train", "dev"):
-        rows = LABELLED[task] if name == "train" else LABELLED[task][:1]
+        rows = LABELLED[task] if name == "train" else [(f"다른 {text}", label) for text, label in LABELLED[task][:1]]
         content = header + "".join(f"{text}\t{label}\n" for text, label in rows)
         (tmp_path / f"{name}.tsv").write_text(content, encoding="utf-8")
     _, _, counts = prepare(options(task, train="train.tsv", dev="dev.tsv"), tmp_path)
@@ -125,19 +125,20 @@ DESCRIBED = {
 def test_check_says_what_labelled_files_are_read_as(
     task: str, header: str, row: str, read_as: str, example: str, tmp_path: Path
 ) -> None:
-    content = header + "".join(row.format(n, n % 2) for n in range(40))
-    (tmp_path / "train.txt").write_text(content, encoding="utf-8")
-    assert describe("mine", options(task, dev="train.txt"), tmp_path) == [
+    for name, first in (("train", 0), ("dev", 40)):
+        content = header + "".join(row.format(n, n % 2) for n in range(first, first + 40))
+        (tmp_path / f"{name}.txt").write_text(content, encoding="utf-8")
+    assert describe("mine", options(task, dev="dev.txt"), tmp_path) == [
         f"features.mine is read as {read_as}, for example: {example}"
     ]
 
 
 def test_check_says_how_many_texts_will_be_truncated(tmp_path: Path) -> None:
-    rows = "".join(f"{n}\t{'긴 글이다 ' * (20 if n % 4 == 0 else 1)}{n}\t{n % 2}\n" for n in range(40))
-    (tmp_path / "train.txt").write_text(f"id\tdocument\tlabel\n{rows}", encoding="utf-8")
-    said = describe("mine", options("nsmc", dev="train.txt", max_length=32), tmp_path)
+    write_reviews(tmp_path / "train.txt", [f"{'긴 글이다 ' * (20 if n % 4 == 0 else 1)}{n}" for n in range(40)])
+    write_reviews(tmp_path / "dev.txt", ["좋다", "나쁘다"])
+    said = describe("mine", options("nsmc", dev="dev.txt", max_length=32), tmp_path)
     assert "about 25% of the texts of train have more than max_length (32) tokens, some 64 characters" in said[1]
-    assert len(describe("mine", options("nsmc", dev="train.txt", max_length=128), tmp_path)) == 1
+    assert len(describe("mine", options("nsmc", dev="dev.txt", max_length=128), tmp_path)) == 1
 
 
 def test_a_dev_split_that_is_far_larger_than_asked_for_is_noted(
@@ -278,11 +279,11 @@ def test_training_texts_that_stand_in_the_test_set_are_counted_and_a_test_file_o
     suffix = "tsv" if kind == "ner" else "jsonl"
     train = [f"글 {i}번" for i in range(60)]
     for name, texts in {
-        "train": train, "half": ["글  0번", "글1번 ", "다른 하나", "다른 둘"],
+        "train": train, "again": train, "half": ["글  0번", "글1번 ", "다른 하나", "다른 둘"],
         "most": ["글 0번", "글 0번", "다른 글"], "all": train,
     }.items():  # fmt: skip
         (tmp_path / f"{name}.{suffix}").write_text(texts_of(kind, texts), encoding="utf-8")
-    split = {"train": [f"train.{suffix}", f"train.{suffix}"], "dev_share": 0.2}
+    split = {"train": [f"train.{suffix}", f"again.{suffix}"], "dev_share": 0.2}
     _, splits, counts = prepare(options(kind, test=f"half.{suffix}", **split), tmp_path)
     assert counts == {"train_examples_read": 120, "train_examples_in_test": 4}, kind
     assert len(splits["train"]) + len(splits["dev"]) == 120, "nothing is dropped"
@@ -292,7 +293,49 @@ def test_training_texts_that_stand_in_the_test_set_are_counted_and_a_test_file_o
         prepare(options(kind, test=f"most.{suffix}", **split), tmp_path)
     with pytest.raises(UserError, match="60 of the 60 examples"):
         prepare(options(kind, test=f"all.{suffix}", **split), tmp_path)
+    _, _, counts = prepare(options(kind, dev=f"half.{suffix}", **split), tmp_path)
+    assert counts == {"train_examples_read": 120, "train_examples_in_dev": 4}, kind
     assert prepare(options(kind, **split), tmp_path)[2] == {"train_examples_read": 120}, kind
+
+
+@pytest.mark.parametrize(
+    ("files", "known"),
+    [
+        ({"dev": "train"}, "examples of the dev file train.json are in the training data (train.json"),
+        ({"test": "held_out", "dev": "held_out"}, "examples of the test file held_out.json are in the dev data (held_"),
+    ],
+)
+@pytest.mark.parametrize("task", ["nsmc", "korquad"])
+def test_one_file_for_two_splits_is_refused(task: str, files: dict[str, str], known: str, tmp_path: Path) -> None:
+    write, suffix = (write_contexts, "json") if task == "korquad" else (write_reviews, "txt")
+    for name in ("train", "held_out"):
+        write(tmp_path / f"{name}.{suffix}", [f"{name}의 {i}번째 글" for i in range(20)])
+    named = {split: f"{name}.{suffix}" for split, name in {"train": "train", **files}.items()}
+    with pytest.raises(UserError, match=re.escape(known).replace("json", suffix)):
+        prepare(options(task, **named), tmp_path)
+
+
+def test_other_questions_on_contexts_of_train_are_a_dev_file(tmp_path: Path) -> None:
+    write_contexts(tmp_path / "train.json", OTHERS)
+    asked = (tmp_path / "train.json").read_text(encoding="utf-8").replace('"?"', '"누구?"')
+    (tmp_path / "dev.json").write_text(asked, encoding="utf-8")
+    counts = prepare(options("korquad", train="train.json", dev="dev.json"), tmp_path)[2]
+    assert counts == {"train_examples_read": 2 * len(OTHERS), "train_examples_in_dev": 0}
+
+
+def test_a_training_file_that_is_named_twice_is_refused(many: Path) -> None:
+    with pytest.raises(UserError, match=r"train\.txt and \./train\.txt are one training file; name it once"):
+        split(options(train=["train.txt", "./train.txt"]), many)
+
+
+@pytest.mark.parametrize("task", ["nsmc", "korquad"])
+def test_spellings_that_are_read_as_one_text_are_in_one_group(task: str, tmp_path: Path) -> None:
+    text = "한글로 쓴 글"
+    spelled = [text, normalize("NFD", text), text.replace("글", "글\u200b"), f"{text} "]
+    write, suffix = (write_contexts, "json") if task == "korquad" else (write_reviews, "txt")
+    write(tmp_path / f"train.{suffix}", [*spelled, "다른 글"])
+    examples = options(task).task.read(tmp_path / f"train.{suffix}")
+    assert len({example["group"] for example in examples}) == 2
 
 
 def test_empty_reviews_in_both_are_no_shared_texts(tmp_path: Path) -> None:

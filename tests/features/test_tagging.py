@@ -176,9 +176,10 @@ def test_the_features_stage_counts_entities_and_borders_inside_tokens(
         ("12345678번 버스", []),
         ("1443년", [[1, 5, "DAT"]]),
     ]
-    lines = [json.dumps({"text": text, "entities": entities}) for text, entities in rows]
-    (tmp_path / "a.jsonl").write_text("\n".join(lines), encoding="utf-8")
-    options = FeaturesOptions(task="tagging", train="a.jsonl", dev="a.jsonl")
+    lines = "\n".join(json.dumps({"text": text, "entities": entities}, ensure_ascii=False) for text, entities in rows)
+    (tmp_path / "a.jsonl").write_text(lines, encoding="utf-8")
+    (tmp_path / "dev.jsonl").write_text(lines.replace("살았다", "살았네").replace("버스", "배"), encoding="utf-8")
+    options = FeaturesOptions(task="tagging", train="a.jsonl", dev="dev.jsonl")
     counts = stage.run(options, morpheme_tokenizer_folder, tmp_path, tmp_path / "out")
     train = Features.load(tmp_path / "out" / "train")
     inside = sum(

@@ -11,7 +11,7 @@ from typing import Literal
 from pydantic import Field
 
 from kobert_pipeline.config.options import Seed
-from kobert_pipeline.corpus.decontaminate import remove_whitespace
+from kobert_pipeline.corpus.decontaminate import comparable
 from kobert_pipeline.corpus.document import Document, in_split
 from kobert_pipeline.corpus.reader import Reader
 from kobert_pipeline.tables.csv import read_csv
@@ -42,7 +42,7 @@ class Nsmc(Reader):
 
     def _is_read(self, document: str) -> bool:
         """Whether a review is to be read: all are, or with a `dev_share` only the reviews of that dev split."""
-        return self.dev_share is None or in_split(f"{self.dev_seed}\n{remove_whitespace(document)}", self.dev_share)
+        return self.dev_share is None or in_split(f"{self.dev_seed}\n{comparable(document)}", self.dev_share)
 
 
 def read_reviews(path: Path, advice: str = "") -> Iterator[Row | UnreadableInput]:

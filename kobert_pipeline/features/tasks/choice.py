@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import field_validator
 
-from kobert_pipeline.corpus.decontaminate import remove_whitespace
+from kobert_pipeline.corpus.decontaminate import comparable
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.labelled import LabelledTask
@@ -165,6 +165,10 @@ class Choice(LabelledTask):
         """The text and its candidates."""
         return "\n".join([example["text"], *example["choices"]])
 
+    def known_by(self, example: Example) -> str:
+        """The text with its candidates: other questions on the same texts are a fair test."""
+        return comparable(self.content(example))
+
 
 def more_of(columns: tuple[str, ...], first: Row) -> Iterator[str]:
     """The columns that go on with the numbers of the known ones, such as choice3 after choice1 and choice2."""
@@ -198,7 +202,7 @@ def _example(row: Row, columns: dict[str, str], candidates: list[str]) -> Exampl
     lead = [values["lead"]] if values.get("lead") else []
     return {
         "id": str(values.get("id", row.index)),
-        "group": remove_whitespace(values["text"]),  # without the candidates: several questions may share a text
+        "group": comparable(values["text"]),  # without the candidates: several questions may share a text
         "text": values["text"],
         "choices": [" ".join([*lead, choice]) for choice in choices],
         "label": int(label),

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from kobert_pipeline.corpus.decontaminate import remove_whitespace
+from kobert_pipeline.corpus.decontaminate import comparable
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.metrics import pearson, ranking_scores, spearman
@@ -136,7 +136,7 @@ class Contrastive(SequenceTask):
 
     def known_by(self, example: Example) -> str:
         """Both texts: other questions on the same passages are a fair test."""
-        return remove_whitespace(example["text"] + example["text_pair"])
+        return comparable(example["text"] + example["text_pair"])
 
     def windows(self, examples: list[Example]) -> list[Example]:
         """The texts of each example: the text, the one that belongs to it, the negatives."""
@@ -213,14 +213,14 @@ def _example(row: Row, columns: dict[str, str]) -> Example:
     negatives = [text_of(text) for text in (negatives if isinstance(negatives, list) else [negatives])]
     values |= {name: text_of(values[name]) for name in ("text", "text_pair")}
     for text in (values["text"], values["text_pair"], *negatives):
-        if not isinstance(text, str) or not remove_whitespace(text):
+        if not isinstance(text, str) or not comparable(text):
             raise UserError(f"one of the texts is {text!r:.60}; the text, its pair and its negatives must not be empty")
     if values["text_pair"] in negatives:
         raise UserError(f"{values['text_pair'][:60]!r} both belongs to the text and is its negative; leave one out")
     example = {
         "id": str(values.get("id", row.index)),
         # not the query: questions on one passage must be on one side of the dev split
-        "group": remove_whitespace(values["text_pair"]),
+        "group": comparable(values["text_pair"]),
         "text": values["text"], "text_pair": values["text_pair"], "negatives": negatives,
     }  # fmt: skip
     if "score" not in values:

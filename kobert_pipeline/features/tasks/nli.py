@@ -18,7 +18,7 @@ class Nli(PairTask):
     metric: ClassVar[str] = "accuracy"
     sample: ClassVar[dict[str, Any]] = {"text": "한 남자가 기타를 친다.", "text_pair": "누군가 악기를 연주한다."}
     known: ClassVar[dict[str, tuple[str, ...]]] = {
-        "text": ("premise", "sentence1"),
-        "text_pair": ("hypothesis", "sentence2"),
+        "text": ("premise", "sentence1", "text"),
+        "text_pair": ("hypothesis", "sentence2", "text_pair"),
         "label": ("gold_label", "label"),
     }

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from kobert_pipeline.corpus.decontaminate import remove_whitespace
+from kobert_pipeline.corpus.decontaminate import comparable
 from kobert_pipeline.corpus.readers.nsmc import COLUMNS, read_reviews, unquoted
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.sequence import SequenceTask
@@ -43,4 +43,4 @@ def _example(row: Row) -> Example:
     document, label = row.cells["document"], label_value(row.cells["label"])
     if label not in ("0", "1"):
         raise UserError(f"the label is {row.cells['label']!r}; allowed are 0 (negative) and 1 (positive)")
-    return {"id": row.cells["id"], "group": remove_whitespace(document), "text": document, "label": int(label)}
+    return {"id": row.cells["id"], "group": comparable(document), "text": document, "label": int(label)}

@@ -17,7 +17,7 @@ class Pair(PairTask):
     blank_texts: ClassVar[bool] = True  # PAWS-X has rows whose translation failed
     symmetric: ClassVar[bool] = True
     known: ClassVar[dict[str, tuple[str, ...]]] = {
-        "text": ("question1", "sentence1", "text1"),
-        "text_pair": ("question2", "sentence2", "text2"),
+        "text": ("question1", "sentence1", "text1", "text"),
+        "text_pair": ("question2", "sentence2", "text2", "text_pair"),
         "label": ("is_duplicate", "label", "labels.binary-label", "gold_label"),
     }

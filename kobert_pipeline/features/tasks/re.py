@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self
 import numpy as np
 from pydantic import field_validator
 
-from kobert_pipeline.corpus.decontaminate import remove_whitespace
+from kobert_pipeline.corpus.decontaminate import comparable
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.labelled import FoundLabelsTask, LabelledTask
@@ -123,7 +123,7 @@ class Re(FoundLabelsTask):
     def _example(self, row: Row, columns: dict[str, str], read_label: Callable[[Row], Any]) -> Example:
         example = super()._example(row, columns, read_label)
         text = self.marked(example["text"], row, columns)
-        return example | {"text": text, "group": remove_whitespace(MARKER.sub("", text))}
+        return example | {"text": text, "group": comparable(MARKER.sub("", text))}
 
     def text_parser(self, first: Row) -> Callable[[str, Row], str]:
         """What puts the markers of a row's entities into its text."""

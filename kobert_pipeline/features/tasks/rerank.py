@@ -19,8 +19,8 @@ class Rerank(PairTask):
         "text": "여권은 어디에서 만들어?", "text_pair": "여권은 구청이나 시청에서 발급합니다.",
     }  # fmt: skip
     known: ClassVar[dict[str, tuple[str, ...]]] = {
-        "text": ("query", "question"),
-        "text_pair": ("passage", "document", "context"),
+        "text": ("query", "question", "text"),
+        "text_pair": ("passage", "document", "context", "text_pair"),
         "label": ("label", "relevance"),
     }
 

@@ -25,8 +25,8 @@ class Sts(PairTask, ScoredTask):
     sample: ClassVar[dict[str, Any]] = {"text": "아이가 공원에서 뛰논다.", "text_pair": "공원에서 아이들이 놀고 있다."}
     symmetric: ClassVar[bool] = True
     known: ClassVar[dict[str, tuple[str, ...]]] = {
-        "text": ("sentence1", "text1"),
-        "text_pair": ("sentence2", "text2"),
+        "text": ("sentence1", "text1", "text"),
+        "text_pair": ("sentence2", "text2", "text_pair"),
         "label": ("score", "labels.label", "label"),
     }
 
