@@ -33,6 +33,7 @@ from kobert_pipeline.pipeline.speed import (
     slowness,
 )  # fmt: skip
 from kobert_pipeline.pretrain.architecture import Architecture, switch_off_dropout
+from kobert_pipeline.pretrain.stage import EVALUATIONS, FEWEST_STEPS
 from kobert_pipeline.progress import current_display, report
 from kobert_pipeline.runs import manifest
 from kobert_pipeline.runs.runner import Job
@@ -57,8 +58,8 @@ FORWARD = 1 / 3
 bf16."""
 WINDOW_STEP = 0.75
 """The share of a window that is new, where a long text has several."""
-EVALUATIONS, HELD_OUT_BATCHES = 12, 16
-"""Evaluations of a pretraining, and batches of each; fewer where fewer texts are held out."""
+HELD_OUT_BATCHES = 16
+"""Batches of each evaluation of a pretraining; fewer where fewer texts are held out."""
 SAMPLE_CHARACTERS = 40_000
 """Characters of each source that the analyzer is timed on."""
 LONG = 2e13
@@ -225,8 +226,8 @@ class Durations:
         """The seconds of pretraining."""
         options, speed = self.recipe.pretrain, self.pretraining_speed
         steps = sum(tokens / part.batch_tokens for tokens, part in options.parts())
-        every = options.plan.evaluate_every
-        evaluations = 2 + steps / every if every else EVALUATIONS
+        every = options.plan.evaluate_every or max(FEWEST_STEPS, steps / EVALUATIONS)
+        evaluations = 2 + steps / every
         held_out = 2 * self.recipe.shards.held_out * self.characters / CHARACTERS_PER_TOKEN
         evaluated = evaluations * min(HELD_OUT_BATCHES * options.batch_tokens, held_out)
         trained = speed.token * options.total_tokens + speed.step * steps + speed.predicted_token * evaluated

@@ -10,19 +10,17 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kobert_pipeline.distributed import is_distributed
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import read_json_lines
 from kobert_pipeline.pipeline.recipe import Recipe
 from kobert_pipeline.pipeline.run import Fit, Run, checkpoint_to_continue, origin
+from kobert_pipeline.pretrain.stage import EVALUATIONS, FEWEST_STEPS, PretrainOptions
 from kobert_pipeline.progress import current_display, report
 from kobert_pipeline.runs import manifest
 from kobert_pipeline.runs.stage_folder import is_started
-
-if TYPE_CHECKING:
-    from kobert_pipeline.pretrain.stage import PretrainOptions
 
 FIT = "fit"
 """Entry of the records of a pretraining whose budget was fitted to a time."""
@@ -30,9 +28,6 @@ WARM_UP, TIMED = 6, 30
 """How many steps of each phase only compile and allocate, and how many steps are timed after them."""
 MEASURING_SHARE = 0.1
 """Share of the time in which fewer steps are timed, but at least `WARM_UP`, where `TIMED` ones would take longer."""
-EVALUATIONS = 12
-"""Evaluations of a training that evaluates every tenth of its steps: one before the first step and at most eleven
-later."""
 USED_SHARE = 0.95
 """Share of the time that is filled; the rest is for checkpoints, the final files, and steps that take longer."""
 
@@ -106,12 +101,14 @@ class Speed:
 
     def tokens_in(self, seconds: float, evaluate_every: int | None) -> int:
         """The number of tokens that a whole pretraining sees in so many seconds. Raises UserError for none."""
-        per_token, evaluations = self.seconds_per_token, EVALUATIONS
-        if evaluate_every:
-            per_token += self.evaluation_seconds / evaluate_every / self.tokens_per_step
-            evaluations = 2
-        fixed = self.start_seconds + evaluations * self.evaluation_seconds
+        # one evaluation before the first step and one after the last
+        fixed = self.start_seconds + 2 * self.evaluation_seconds
+        per_step = self.evaluation_seconds / (evaluate_every or FEWEST_STEPS)
+        per_token = self.seconds_per_token + per_step / self.tokens_per_step
         tokens = int((USED_SHARE * seconds - fixed) / per_token)
+        if not evaluate_every:  # a long training evaluates a fixed number of times
+            rest = USED_SHARE * seconds - fixed - EVALUATIONS * self.evaluation_seconds
+            tokens = max(tokens, int(rest / self.seconds_per_token))
         if tokens < self.tokens_per_step:
             lacking = (fixed + self.tokens_per_step * per_token) / USED_SHARE - seconds
             raise UserError(

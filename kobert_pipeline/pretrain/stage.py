@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from kobert_pipeline.training.evaluations import Evaluations
 
 VERSION = 1
+EVALUATIONS, FEWEST_STEPS = 10, 50
+"""How often a training is evaluated by default, and the steps between two evaluations of a short one, since one costs
+as much as five steps."""
 MODEL, BEST = "model", "best"
 """Folders inside the stage's: of the final model, and of the one with the lowest held-out loss where that is not the
 final one."""
@@ -200,7 +203,8 @@ def run(
     evaluator = HeldOutEvaluator(module, options, plan.mixed_precision, held_out, vocabulary, out)
     started = evaluate_start(started, evaluator)
     kernel = attention_kernel(device(), plan, module)  # before the training, since it warns of a slow one
-    plan = plan.model_copy(update={"evaluate_every": plan.evaluate_every or max(1, schedule.steps // 10)})
+    every = plan.evaluate_every or max(FEWEST_STEPS, schedule.steps // EVALUATIONS)
+    plan = plan.model_copy(update={"evaluate_every": every})
     batch_at, parts_at = batches(schedule, plan, module), schedule.parts_at
     trained = train(module, batch_at, plan, schedule.steps, out, evaluator, tracking=tracking, parts_at=parts_at)
     with full_params(module):

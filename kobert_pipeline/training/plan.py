@@ -74,7 +74,8 @@ class Plan(Options):
     log_every: int = Field(50, gt=0, exclude=True)
     """Steps between two log lines."""
     evaluate_every: int | None = Field(None, gt=0)
-    """Steps between two evaluations; default: ten evaluations in a pretraining, one per epoch in a fine-tuning."""
+    """Steps between two evaluations; default: ten evaluations in a pretraining, of a short one every 50 steps; one per
+    epoch in a fine-tuning."""
     checkpoint_every: int = Field(500, gt=0, exclude=True)
     """Steps between two checkpoints."""
     checkpoint_minutes: float | None = Field(None, gt=0, exclude=True)

@@ -21,7 +21,7 @@ def run_dir(tiny, tmp_path) -> Path:
 
 @pytest.fixture
 def measured(monkeypatch) -> list[Path]:
-    """The folders of the measurements, each of which finds a speed of about 25,000 tokens in 5 minutes."""
+    """The folders of the measurements, each of which finds a speed of about 27,000 tokens in 5 minutes."""
     folders: list[Path] = []
 
     def measure(recipe: Recipe, run: Run, seconds: float, out: Path) -> Speed:
@@ -37,7 +37,7 @@ def test_a_fitted_training_is_that_of_a_recipe_with_its_budget(tiny, run_dir, me
     assert kobert(*arguments, "--minutes", 5, "--fit").code == 0
     fitted = tiny.manifests(run_dir)["pretrain"]
     total = fitted["options"]["total_tokens"]
-    assert 24_000 < total == fitted["fit"]["total_tokens"] <= 25_000
+    assert 26_000 < total == fitted["fit"]["total_tokens"] <= 27_000
     assert fitted["fit"]["recipe_total_tokens"] == 60_000
     other = tiny.copy_before(tmp_path / "others" / "tiny", "pretrain")
     assert kobert("pretrain", tiny.recipe, "--run-dir", other, "--set", f"pretrain.total_tokens={total}").code == 0
@@ -60,7 +60,7 @@ def test_a_fitted_training_is_resumed_with_its_budget(tiny, run_dir, measured, k
     assert kobert(*arguments).code == 0
     assert len(measured) == 1
     resumed = tiny.manifests(run_dir)["pretrain"]
-    assert resumed["fit"]["total_tokens"] == resumed["options"]["total_tokens"] <= 25_000
+    assert resumed["fit"]["total_tokens"] == resumed["options"]["total_tokens"] <= 27_000
 
 
 def test_redo_without_fit_has_the_budget_of_the_recipe(tiny, run_dir, measured, kobert) -> None:
@@ -99,7 +99,7 @@ def test_measuring_takes_steps_in_every_phase_and_leaves_nothing(
     assert not (run_dir / "pretrain").exists()
 
 
-@pytest.mark.parametrize(("evaluate_every", "evaluations"), [(None, 12), (50, 2 + 500 / 50)])
+@pytest.mark.parametrize(("evaluate_every", "evaluations"), [(None, 12), (40, 2 + 500 / 40), (100, 7)])
 def test_the_budget_fills_the_time(evaluate_every: int | None, evaluations: float) -> None:
     speed = Speed(seconds_per_token=1e-4, tokens_per_step=2000, start_seconds=20.0, evaluation_seconds=1.5)
     seconds = (20 + evaluations * 1.5 + 500 * 2000 * 1e-4) / fit.USED_SHARE
