@@ -5,17 +5,19 @@ Park et al., *KLUE*, NeurIPS 2021; Naver and Changwon National University, *NLP 
 Korea Maritime and Ocean University; Tjong Kim Sang and De Meulder, CoNLL 2003.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
+from functools import partial
 from itertools import dropwhile, groupby, takewhile
 from pathlib import Path
 from typing import Any
 
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.bio import PREFIXED, SUFFIXED, find_tokens, split_tags
+from kobert_pipeline.features.entity_rows import TAG
 from kobert_pipeline.tables.rows import read_lines
 from kobert_pipeline.tables.unreadable import Row, UnreadableInput
 
-HEADER = ("tag", "tags", "label", "labels", "ner", "ner_tag", "ner_tags", "bio")
+HEADER = (*TAG, "tags", "labels", "ner_tags")
 """Names of the last column, in a first line that is no token."""
 BLANK = "_"
 """A line of these alone is a blank between words in KMOU's corpus."""
@@ -37,8 +39,9 @@ def tagged_sentences(path: Path) -> Iterator[Row | UnreadableInput]:
             lines.append(row)
         else:
             yield row
+    tags = {columns(row)[-1] for row in lines if text_of(row).strip() and not text_of(row).startswith("#")}
     for is_blank, group in groupby(lines, lambda row: not text_of(row).strip()):
-        if not is_blank and (block := list(dropwhile(is_comment, group))):
+        if not is_blank and (block := list(dropwhile(partial(is_comment, tags), group))):
             blocks.append(block)
     if blocks and columns(blocks[0][0])[-1].lower() in HEADER:
         blocks[0] = blocks[0][1:]
@@ -85,18 +88,19 @@ def _sentence(block: list[Row], form: str, index: int) -> Iterator[Row | Unreada
     yield Row(cells, block[0].location, index)
 
 
-def is_comment(row: Row) -> bool:
+def is_comment(tags: Collection[str], row: Row) -> bool:
     """Whether a line before a sentence is no part of it: `-DOCSTART-`, or a comment such as `# sent_id = 1`, unlike
-    `# O`, which is a token and its tag."""
+    `# O`, which is a token and its tag, and a sentence with its `tags`, which begins with this mark."""
     line = text_of(row)
     if line.startswith("-DOCSTART-"):
         return True
-    return line.startswith("# ") and not (line.endswith(" O") or PREFIXED.fullmatch(line.split()[-1]))
+    last = line.split()[-1]
+    return line.startswith("# ") and not (last == "O" or last in tags or PREFIXED.fullmatch(last) or is_sentence(row))
 
 
 def is_heading(row: Row) -> bool:
     """Whether a line says what the sentence below it is: `## id` in KLUE and KMOU, where the text follows."""
-    return text_of(row).startswith("##")
+    return text_of(row).startswith("## ")
 
 
 def detect_form(blocks: list[list[Row]]) -> str:

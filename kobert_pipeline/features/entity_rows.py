@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.bio import parse_tag, split_tags
 from kobert_pipeline.features.task import nfc, refuse_rejected
-from kobert_pipeline.morphemes.normalization import remove_invisible
 from kobert_pipeline.tables import label_studio
 from kobert_pipeline.tables.columns import (
     BY_OPTION,
@@ -28,7 +27,7 @@ from kobert_pipeline.tables.columns import (
     text_of,
     whole_number,
 )
-from kobert_pipeline.tables.csv import DELIMITERS, default_delimiter
+from kobert_pipeline.tables.csv import BLANK, DELIMITERS, default_delimiter
 from kobert_pipeline.tables.file_type import data_suffix
 from kobert_pipeline.tables.modu import SENTENCE
 from kobert_pipeline.tables.open_text import open_lines
@@ -46,7 +45,9 @@ KNOWN = {
 TOKEN = ("word", "token", "eojeol", "syllable", "character", "char", "단어", "어절", "토큰", "음절")
 TAG = ("tag", "ner_tag", "ner", "bio", "label", "entity", "태그")
 OF_SENTENCE = ("sentence #", "sentence_id", "sentence_idx", "sent_id", "sentence_no", "sentence", "문장번호")
-"""Names of columns of a table with a row for each token: the token, its tag, its sentence."""
+OF_DOCUMENT = ("doc_id", "document_id", "doc", "document", "file", "문서번호")
+"""Names of columns of a table with a row for each token: the token, its tag, its sentence, and the document in which
+sentences are numbered."""
 STARTS, ENDS = ("start", "start_offset", "begin"), ("end", "end_offset")
 TYPES = ("label", "labels", "type", "entity_group", "tag")
 TEXTS = ("text", "form", "word")
@@ -72,13 +73,13 @@ class EntityColumns(NamedTuple):
     separator: str = " "
 
 
-def holds_rows(path: Path) -> bool:
+def holds_rows(path: Path, options: EntityColumns) -> bool:
     """Whether a file is a table or JSON, unlike files of tokens in lines, which may end with .tsv or .txt too."""
     suffix = data_suffix(path)
-    if suffix not in DELIMITERS:
-        return suffix in (".json", ".jsonl", ".parquet", ".xlsx")
+    if suffix not in DELIMITERS or any(options[:5]):  # named columns are a table's
+        return suffix in (*DELIMITERS, ".json", ".jsonl", ".parquet", ".xlsx")
     with open_lines(path) as lines:
-        first = next(lines, "")
+        first = next((line for line in lines if line.strip(f"{BLANK} \t\r\n")), "")
     names = {name.strip().strip('"').casefold() for name in first.split(default_delimiter(path, first))}
     # a .tsv file may hold tokens in lines, so its columns must be known ones; a .csv file of several columns is a table
     if names & {*TOKEN} and names & {*TAG} and (names & {*OF_SENTENCE} or suffix == ".csv"):
@@ -105,38 +106,40 @@ def marked_rows(path: Path, task: str, options: EntityColumns) -> Iterator[Row |
     marked = list(tried(rows, lambda first: partial(_marked, columns, names or ())))
     if "entities" in columns:
         counts = (by_utf16, *COUNTS) if any(label_studio.is_export(row) for row in readable_rows) else COUNTS
-        count = next((count for count in counts if all(_fits_text(row, count) for row in marked)), by_characters)
+        count = max(counts, key=lambda count: sum(_fits_text(row, count) for row in marked))  # the first of equals
         yield from tried(marked, lambda first: partial(_counted, count))
     else:
         yield from marked
 
 
-def token_columns(row: Row) -> tuple[str, str, str | None] | None:
-    """The columns of the token, its tag and its sentence in a table with a row for each token, by the first row; None
-    for other tables."""
+def token_columns(row: Row) -> tuple[str, str, list[str]] | None:
+    """The columns of the token and its tag, and those that say its sentence, in a table with a row for each token, by
+    the first row; None for other tables."""
     names = {name.casefold(): name for name in reversed(row.cells)}
-    token, tag, sentence = (
-        next((names[name] for name in known if name in names), None) for known in (TOKEN, TAG, OF_SENTENCE)
+    token, tag, *of_sentence = (
+        next((names[name] for name in known if name in names), None) for known in (TOKEN, TAG, OF_DOCUMENT, OF_SENTENCE)
     )
     is_table = token and tag and all(isinstance(row.cells[name], str) for name in (token, tag))
-    return (token, tag, sentence) if is_table and token and tag and not names.keys() & {"text"} else None
+    return (token, tag, [*filter(None, of_sentence)]) if is_table and token and tag and "text" not in names else None
 
 
 def gathered_tokens(
-    rows: list[Row | UnreadableInput], token: str, tag: str, sentence: str | None
+    rows: list[Row | UnreadableInput], token: str, tag: str, of_sentence: list[str]
 ) -> Iterator[Row | UnreadableInput]:
-    """The sentences of a table with a row for each token: another value in the column `sentence`, or a blank row,
-    begins one."""
-    block, current = list[Row](), ""
+    """The sentences of a table with a row for each token: another value in one of the columns `of_sentence`, or a blank
+    row, begins one."""
+    block, current = list[Row](), [""] * len(of_sentence)
     for row in rows:
         if isinstance(row, UnreadableInput):
             yield row
             continue
-        value = str(cell_of(row, sentence) if sentence and cell_of(row, sentence) is not None else "").strip()
-        if block and ((value and value != current) or row.index > block[-1].index + 1):
+        # a cell may be merged, so a blank one is as the one above it
+        values = [str(text_of(cell_of(row, column)) or "").strip() for column in of_sentence]
+        values = [value or above for value, above in zip(values, current, strict=True)]
+        if block and (values != current or row.index > block[-1].index + 1):
             yield from _sentence(block, token, tag)
             block = []
-        block, current = [*block, row], value or current
+        block, current = [*block, row], values
     if block:
         yield from _sentence(block, token, tag)
 
@@ -162,8 +165,11 @@ def is_blank_sentence(row: Row) -> bool:
 
 
 def list_of(value: Any) -> Any:
-    """A list, also where a table has it as text; any other value as it is."""
-    return parse_container(value) if isinstance(value, str) else value
+    """A list, also where a table has it as text, or `datasets` as an object of lists; any other value as it is."""
+    value = parse_container(value) if isinstance(value, str) else value
+    if isinstance(value, dict) and value and all(isinstance(items, list) for items in value.values()):
+        return [dict(zip(value, items, strict=True)) for items in zip(*value.values(), strict=True)]
+    return value
 
 
 def tags_of(value: Any) -> Any:
@@ -262,7 +268,7 @@ def parse_entity(value: Any) -> tuple[int, int, str, str | None]:
     start, end = whole_number(start), whole_number(end)
     if isinstance(label, list) and len(label) == 1:
         label = label[0]
-    label = remove_invisible(nfc(label)).strip() if isinstance(label, str) else None
+    label = nfc(label) if isinstance(label, str) else None
     if start is None or end is None or not label:
         raise UserError(
             f"an entity is {value!r:.60}; {{start, end, label}} or [start, end, label] was expected, in characters "

@@ -33,7 +33,7 @@ from kobert_pipeline.tables.rows import read_rows
 from kobert_pipeline.tables.unreadable import Row, readable, tried
 
 LIST_MARKS = ",;|"
-"""What separates labels in a cell that lists several."""
+"""What nearly always separates labels in a cell that lists several."""
 
 
 class LabelledTask(SequenceTask):
@@ -288,10 +288,21 @@ def binary(value: Any) -> bool | None:
     return {"0": False, "1": True}.get(label_value(label_text(value) or ""))
 
 
-def lists_others(labels: set[str], mark: str, enough: Callable[[Iterable[bool]], bool] = all) -> str | None:
-    """The first label that consists of several, separated by `mark`, `enough` (all, or any) of them labels of other
-    rows, alone or in other lists; None if there is none."""
-    parts_of = {label: [part.strip() for part in label.split(mark)] for label in sorted(labels)}
-    counts = Counter(part for parts in parts_of.values() for part in parts)
-    lists = {label: parts for label, parts in parts_of.items() if len(parts) > 1 and all(parts)}
-    return next((label for label, parts in lists.items() if enough(counts[part] > 1 for part in parts)), None)
+def list_among(
+    labels: set[str], separator: str = "", enough: Callable[[Iterable[bool]], bool] = all
+) -> tuple[str, str] | None:
+    """The first label that lists others, by another mark than the `separator`, and this mark; None where none does.
+    `enough` (all, or any) parts of it are labels of other rows, alone or in other lists; by a mark that may be a part
+    of a name, as in 여성/가족, all parts must be labels alone."""
+    marks = {character for label in labels for character in label if not character.isalnum()}
+    for mark in [*LIST_MARKS, *sorted(marks - {*LIST_MARKS})]:
+        parts_of = {label: [part.strip() for part in label.split(mark)] for label in sorted(labels)}
+        counts = Counter(part for parts in parts_of.values() for part in parts)
+        for label, parts in parts_of.items() if mark != separator else ():
+            if mark in LIST_MARKS:
+                is_list = enough(counts[part] > 1 for part in parts)
+            else:
+                is_list = all(part in labels for part in parts)
+            if len(parts) > 1 and all(parts) and is_list:
+                return label, mark
+    return None

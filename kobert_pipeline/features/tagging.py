@@ -19,6 +19,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from pydantic import Field, field_validator
 
+from kobert_pipeline.corpus.cleaning import to_nfc
 from kobert_pipeline.corpus.decontaminate import comparable
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.bio import OUTSIDE, Tag, parse_tag_set, spans, tag_parser, tagged_spans, text_of_tokens
@@ -76,7 +77,7 @@ class TaggingTask(Task):
     def read(self, path: Path) -> list[Example]:
         """The examples of a file, in any of the forms of `entity_rows` and `entity_lines`; without `labels`, entities
         of any type are allowed. Raises one UserError about all wrong rows or lines, with their places."""
-        is_table = holds_rows(path)
+        is_table = holds_rows(path, self.columns())
         rows = list(marked_rows(path, self.name, self.columns()) if is_table else tagged_sentences(path))
         cells = [row.cells for row in rows if isinstance(row, Row) and "tags" in row.cells]
         tags = {nfc(tag) for of_row in cells for tag in of_row["tags"]}
@@ -356,7 +357,7 @@ def separator_of(path: Path, tokens: list[str], separator: str) -> str:
     # by shares: a file of words may have a blank among its tokens, and one of characters a number
     if BLANK_SHARE * len(tokens) <= sum(map(str.isspace, tokens)) > 0:
         return ""
-    characters = sum(len(nfc(token)) == 1 for token in tokens)
+    characters = sum(len(to_nfc(token)) == 1 for token in tokens)
     if separator and len(tokens) >= CHARACTERS and characters >= CHARACTER_SHARE * len(tokens):
         raise UserError(
             f"{path}: every token is one character, without the blanks between words, so the texts are not known; add "

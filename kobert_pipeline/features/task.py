@@ -15,6 +15,7 @@ from kobert_pipeline.config.options import Plugin
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.format import Features
 from kobert_pipeline.files import read_json
+from kobert_pipeline.morphemes.normalization import remove_invisible
 from kobert_pipeline.tables.unreadable import Row
 
 Example = dict[str, Any]
@@ -313,8 +314,9 @@ def exactly(texts: list[str], inputs: tuple[str, ...]) -> dict[str, str]:
 
 
 def nfc(label: str) -> str:
-    """A label in NFC: files of a Mac may spell it in NFD, which looks the same but would be another label."""
-    return unicodedata.normalize("NFC", label)
+    """A label in NFC, without invisible characters and blanks around it: spelled otherwise, as files of a Mac spell it,
+    it looks the same but would be another label."""
+    return unicodedata.normalize("NFC", remove_invisible(label)).strip()
 
 
 def without_leading_space(text: str, span: tuple[int, int]) -> tuple[int, int]:

@@ -39,13 +39,20 @@ class RowField(NamedTuple):
 
 
 def find_columns(first: Row, fields: Sequence[RowField], task: str, by: str = BY_OPTION) -> dict[str, str]:
-    """The column of each field, by the first row of a table for a `task`; fields that the file does not have are
-    missing. Raises UserError, which says `by` what to name a column, where a column that an option names, or the column
-    of a required field, is missing."""
-    return {field.name: column for field in fields if (column := _find_column(first, field, task, by)) is not None}
+    """The column of each field, each another one, by the first row of a table for a `task`; fields that the file does
+    not have are missing. Raises UserError, which says `by` what to name a column, where a column that an option names,
+    or the column of a required field, is missing."""
+    taken = {field.column for field in fields}
+    columns = dict[str, str]()
+    for field in fields:
+        column = _find_column(first, field, task, by, taken)
+        if column is not None:
+            columns[field.name] = column
+            taken.add(column)
+    return columns
 
 
-def _find_column(first: Row, field: RowField, task: str, by: str) -> str | None:
+def _find_column(first: Row, field: RowField, task: str, by: str, taken: set[str | None]) -> str | None:
     path, by = first.location.path, by.format(field=field.name)
     # rows of the other formats have the names themselves
     if (first.location.unit == "line" and ".jsonl" not in path.suffixes) or ".xlsx" in path.suffixes:
@@ -59,13 +66,14 @@ def _find_column(first: Row, field: RowField, task: str, by: str) -> str | None:
     # in the order of `known`: of several columns that would do, the first one listed is meant
     by_name = {name.casefold(): name for name in reversed(flat_cells(first.cells))}
     matches = (name if has_column(first.cells, name) else by_name.get(name.casefold()) for name in field.known)
-    named = (column for column in matches if column is not None)
+    named = [column for column in matches if column is not None and column not in taken]
     column = next((column for column in named if field.fits(cell(first, column))), None)
     if column is None and field.known and field.required:
         names = ", ".join(f"{name:.30}" for name in list(flat_cells(first.cells))[:12])
+        other = f", but '{named[0]}' holds {cell(first, named[0])!r:.80}, another form" if named else ""
         raise UserError(
             f"{path}: no column is the {field.name} of the task {task} (known are {', '.join(field.known)}; found "
-            f"were {names}); name it {by}"
+            f"were {names}{other}); name it {by}"
         )
     return column
 

@@ -1,16 +1,19 @@
 """CSV and TSV files with column names in the first line.
 
 In a CSV file a cell in double quotes may contain commas, line ends and doubled quotes. In a TSV file quotes are
-ordinary characters, since KorNLI, KorSTS and similar sets are full of unpaired ones: only tabs and line ends separate
-cells. Rows of empty cells are ignored, as spreadsheets write them above and below a table.
+ordinary characters, since KorNLI, KorSTS and similar sets are full of unpaired ones, and only tabs and line ends
+separate cells, unless all of the file shows that quotes enclose cells. Rows of empty cells are ignored, as spreadsheets
+write them above and below a table.
 """
 
 import csv
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
+from unicodedata import normalize
 
 from kobert_pipeline.errors import UserError, did_you_mean
 from kobert_pipeline.tables.encoding import Undecodable
@@ -22,6 +25,8 @@ DELIMITERS = {".csv": ",", ".tsv": "\t", ".txt": "\t"}
 """Default delimiter by suffix of the file name."""
 DELIMITER_NAMES = {"\t": "tabs", ";": "semicolons", ",": "commas", "|": "bars"}
 """Delimiters to look for in a first line that does not contain the expected one."""
+QUOTED = re.compile(r'"([^"]|"")*"')
+"""A cell in quotes, those inside doubled."""
 BLANK = ',;|"'
 """Characters that a line without text may have, besides white space."""
 LONGEST_CELL = 2**24
@@ -44,7 +49,7 @@ def read_csv(
 
     Args:
         delimiter: what separates cells; None: see `default_delimiter`.
-        quoted: whether quotes enclose cells; None: unless the delimiter is a tab.
+        quoted: whether quotes enclose cells; None: unless the delimiter is a tab and the file has other quotes.
         encoding: None: detected.
         columns: names that must be in the first line, each with what to do where it is not.
         lossy: whether bytes that cannot be decoded may become U+FFFD.
@@ -57,10 +62,11 @@ def read_csv(
             above.append(first)
             first = next(lines, "")
         separator = delimiter or default_delimiter(path, first)
-        quoted = separator != "\t" if quoted is None else quoted
+        quoted = separator != "\t" or has_quoted_cells(path, encoding) if quoted is None else quoted
         undecodable = list[int]()  # numbers of lines
         lines = _checked(path, chain(above, [first], lines), undecodable)
-        records = _quoted(path, lines, separator) if quoted else _plain(lines, separator)
+        spaced = f"{separator} " in first
+        records = _quoted(path, lines, separator, spaced) if quoted else _plain(lines, separator)
         below = (record for record in records if isinstance(record, UnreadableInput) or record[0] > len(above))
         header = _header(path, next(below, (1, [])), separator, delimiter is None, columns)
         for index, record in enumerate(records, 1):
@@ -84,6 +90,23 @@ def default_delimiter(path: Path, first: str) -> str:
     return ";" if delimiter == "," and "," not in first and ";" in first else delimiter
 
 
+def has_quoted_cells(path: Path, encoding: str | None) -> bool:
+    """Whether quotes enclose cells of a file with tabs, as Excel and pandas write it: each cell with a quote is in
+    quotes, inside of which others are doubled, and either some are, or every cell with a comma is in quotes."""
+    some, doubled, all_with_commas = False, False, True
+    with open_lines(path, encoding) as lines:
+        for line in lines:
+            if not isinstance(line, str) or not ('"' in line or "," in line):
+                continue
+            for cell in line.rstrip("\r\n").split("\t"):
+                if '"' in cell and not QUOTED.fullmatch(cell):
+                    return False
+                some |= '"' in cell
+                doubled |= '""' in cell[1:-1]
+                all_with_commas &= '"' in cell or "," not in cell
+    return some and (doubled or all_with_commas)
+
+
 def _checked(path: Path, lines: Iterator[str], undecodable: list[int]) -> Iterator[str]:
     """The lines; the numbers of `undecodable` ones are added to this list. Raises UnreadableInput for one that is too
     long."""
@@ -102,7 +125,7 @@ def _header(
     where one of `columns` is missing."""
     if isinstance(record, UnreadableInput):
         raise record
-    names = [name.strip() for name in record[1]]
+    names = [normalize("NFC", name).strip() for name in record[1]]
     if names and names[0].lower().startswith("sep="):
         raise UnreadableInput(
             "columns", f"{path}: its first line is for Excel alone ({names[0]!r:.10}); delete that line"
@@ -143,6 +166,9 @@ def _row(
     # where cells go over several lines, lines of the file are not rows of a spreadsheet
     note = "" if line == header_line + index else f" (row {index:,} below the first)"
     location = Location(path, "line", line, note)
+    if len(cells) > 1 and [cell.strip() for cell in cells] == header:
+        problem = "it repeats the names of the columns, as where files were joined; delete this line"
+        return UnreadableInput("columns", problem, location)
     if len(cells) == len(header):
         return Row(dict(zip(header, cells, strict=True)), location, index)
     # as spreadsheets write a cell with a line break
@@ -157,10 +183,12 @@ def _plain(lines: Iterator[str], delimiter: str) -> Iterator[Record]:
         yield line_number, content.split(delimiter) if content else []
 
 
-def _quoted(path: Path, lines: Iterator[str], delimiter: str) -> Iterator[Record | UnreadableInput]:
+def _quoted(path: Path, lines: Iterator[str], delimiter: str, spaced: bool) -> Iterator[Record | UnreadableInput]:
+    """The records of a file with quoted cells, `spaced` where a blank follows each delimiter."""
     # a limit of the whole process, so never lowered; the default of 131,072 characters is too short for long texts
     csv.field_size_limit(max(csv.field_size_limit(), LONGEST_CELL))
-    reader = csv.reader(lines, delimiter=delimiter, strict=True)  # strict: wrong quotes raise and are not guessed at
+    # strict: wrong quotes raise and are not guessed at
+    reader = csv.reader(lines, delimiter=delimiter, skipinitialspace=spaced, strict=True)
     while True:
         line_number = reader.line_num + 1
         try:

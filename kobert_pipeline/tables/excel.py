@@ -7,6 +7,7 @@ from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
+from unicodedata import normalize
 
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.tables.columns import text_of
@@ -25,7 +26,7 @@ def read_excel(path: Path, columns: Mapping[str, str] = MappingProxyType({})) ->
     workbook = _open(path)
     try:
         names, index = list[str](), 0
-        for row_number, cells in enumerate(_only_sheet(path, workbook).iter_rows(), 1):
+        for row_number, cells in enumerate(_whole(path, _only_sheet(path, workbook)), 1):
             index += bool(names)
             location = Location(path, "row", row_number)
             if error := next((cell for cell in cells if cell.data_type == "e"), None):
@@ -38,7 +39,7 @@ def read_excel(path: Path, columns: Mapping[str, str] = MappingProxyType({})) ->
                 pairs = zip(names, [*values, *[""] * (len(names) - len(values))], strict=False)
                 yield Row({name: value for name, value in pairs if name}, location, index)
             else:
-                names = [value.strip() for value in values]
+                names = [normalize("NFC", value).strip() for value in values]
                 refuse_wrong_header(path, names, columns, "row")
     finally:
         workbook.close()
@@ -56,8 +57,20 @@ def _open(path: Path) -> Any:
         # the values that formulas had when the file was saved
         return openpyxl.load_workbook(path, read_only=True, data_only=True)
     except Exception as error:  # whatever openpyxl meets in an archive that is none of Excel's
-        problem = f"{path} is not an Excel file that can be read ({str(error) or type(error).__name__:.80})"
-        raise UnreadableInput("damaged", f"{problem}; save it again, or as CSV UTF-8") from None
+        raise _damaged(path, error) from None
+
+
+def _damaged(path: Path, error: Exception) -> UnreadableInput:
+    problem = f"{path} is not an Excel file that can be read ({str(error) or type(error).__name__:.80})"
+    return UnreadableInput("damaged", f"{problem}; save it again, or as CSV UTF-8")
+
+
+def _whole(path: Path, sheet: Any) -> Iterator[Any]:
+    """The rows of a sheet. Raises UnreadableInput where it cannot be read to its end."""
+    try:
+        yield from sheet.iter_rows()
+    except Exception as error:  # openpyxl reads a sheet row by row
+        raise _damaged(path, error) from None
 
 
 def _only_sheet(path: Path, workbook: Any) -> Any:

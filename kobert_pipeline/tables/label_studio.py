@@ -17,7 +17,7 @@ def is_export(row: Row) -> bool:
 
 def has_annotations(row: Row) -> bool:
     """Whether a row is of an export in JSON."""
-    return "annotations" in row.cells and isinstance(row.cells.get("data"), dict)
+    return isinstance(row.cells.get("annotations"), list) and isinstance(row.cells.get("data"), dict)
 
 
 def only_results(annotations: list[Any]) -> list[dict[str, Any]]:
@@ -41,9 +41,9 @@ def with_choices(row: Row) -> Row:
     if not has_annotations(row):
         return row
     chosen = {
-        str(result.get("from_name")): value[result["type"]]
+        str(result.get("from_name")): value[str(result["type"])]
         for result in only_results(row.cells["annotations"])
-        if isinstance(value := result.get("value"), dict) and result.get("type") in value and "start" not in value
+        if isinstance(value := result.get("value"), dict) and str(result.get("type")) in value and "start" not in value
     }
     label = {"label": next(iter(chosen.values()))} if len(chosen) == 1 else {}
     return Row(row.cells["data"] | label | {"id": row.cells.get("id", row.index)} | chosen, row.location, row.index)

@@ -38,6 +38,7 @@ LISTED = {"id": "x", "text": TEXT, "choices": ENDINGS[:3], "label": 2}
         ("h.jsonl", HELLASWAG, "", 4),
         ("l.jsonl", LISTED, "", 3),
         ("c4.csv", {"premise": TEXT, **numbered("choice", ENDINGS, 1), "label": 3}, "", 4),
+        ("q.jsonl", {"question": TEXT, "choices": ENDINGS[:3], "label": 0}, "", 3),
         ("e3.csv", HELLASWAG | {"ending_5": ENDINGS[0], "ending_7": ENDINGS[1]}, "", 5),
     ],
 )
@@ -150,3 +151,17 @@ def test_a_file_without_rows_has_no_examples(tmp_path: Path) -> None:
     (tmp_path / "none.csv").write_text("text,label\n")
     for name in ("choice", "tagging"):
         assert Task.choose(name).read(tmp_path / "none.csv") == [], name
+
+
+def test_a_column_is_the_text_or_what_candidates_begin_with(tmp_path: Path) -> None:
+    path = write_table(tmp_path / "a.jsonl", {"premise": "다른 글", "question": TEXT, "choices": ENDINGS, "label": 0})
+    [example] = Task.choose({"name": "choice", "text": "question"}).read(path)
+    assert (example["text"], example["choices"]) == (TEXT, ENDINGS)
+
+
+@pytest.mark.parametrize("name", ["choice3", "Choice3"])
+def test_a_candidate_that_only_a_later_row_has_is_not_left_out(name: str, tmp_path: Path) -> None:
+    first = {"premise": TEXT, **numbered("choice", ENDINGS[:2], 1), "label": 0}
+    path = write_table(tmp_path / "a.jsonl", first, first | {name: ENDINGS[2], "label": 1})
+    with pytest.raises(UserError, match=f"line 2: the column '{name}' is in this row but not in the first"):
+        Task.choose("choice").read(path)

@@ -32,6 +32,13 @@ OWN = {"text": "a", "text_pair": "b", "negative": "c"}
         ("pairs.tsv", {"query": "물음", "positive": "대답"}, [], {}),
         ("triples.tsv", {"sent0": "물음", "sent1": "대답", "hard_neg": "딴소리"}, ["딴소리"], {}),
         ("several.jsonl", {"anchor": "물음", "positive": "대답", "negatives": ["가", "나"]}, ["가", "나"], {}),
+        (
+            "numbers.jsonl",
+            {"anchor": "물음", "positive": "대답", "negative_1": "가", "negative_2": "나"},
+            ["가", "나"],
+            {},
+        ),
+        ("neg.jsonl", {"query": "물음", "pos": "x", "positive": "대답", "neg": ["가"]}, ["가"], {}),
         ("own.jsonl", {"a": "물음", "b": "대답", "c": "딴소리"}, ["딴소리"], OWN),
     ],
 )

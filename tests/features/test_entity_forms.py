@@ -202,6 +202,12 @@ FORMS: list[tuple[str, bool, Callable[[list[Sentence]], str]]] = [
         row for sentence in s for row in (*eojeols(sentence, "B-{}"), ("", "")))])),
     ("semicolons.csv", True, lambda s: "token;tag\n" + lines(
         s, lambda n, p: ";".join(p), lambda s: eojeols(s, "B-{}"))),
+    ("documents.csv", True, lambda s: csv_text([["doc_id", "sentence_id", "word", "tag"], *(
+        [str(n), "1", token, tag] for n, sentence in enumerate(s) for token, tag in eojeols(sentence, "B-{}"))])),
+    ("blank-lines-above.csv", False, lambda s: ",,\n,,\n" + csv_text([["id", "text", "entities"], *(
+        [str(n), text_of(x), json.dumps(triples(x))] for n, x in enumerate(s))])),
+    ("lists-of-datasets.jsonl", False, lambda s: rows_of(s, lambda s: {"text": text_of(s), "entities": {
+        key: [entity[place] for entity in triples(s)] for place, key in enumerate(("start", "end", "label"))}})),
     ("printed.csv", False, lambda s: csv_text([["sentence", "tokens", "ner_tags"], *(
         map(str, by_datasets(sentence, numbers=True).values()) for sentence in s)])),
     ("numpy.csv", False, lambda s: csv_text([["tokens", "ner_tags"], *(
@@ -337,3 +343,36 @@ def test_all_wrong_lines_of_a_file_are_named(tmp_path: Path) -> None:
         Task.choose("ner").read(tmp_path / "a.txt")
     places = ["line 4", "line 2", "line 5", "line 9", "line 10"]
     assert [sentence.split(": ")[0].rpartition(", ")[2] for sentence in caught.value.sentences] == places
+
+
+FIRST_IS_A_MARK = [
+    ("sentences.tsv", "# 오늘 서울\tO O LC-B\n민수가 갔다\tPS-B O\n", ["# 오늘 서울", "민수가 갔다"]),
+    ("eojeols.txt", "##\tO\n서울\tB-LC\n", ["## 서울"]),
+    ("morphemes.txt", "# SW\n서울 NNP\n가 O\n\n! SW\n서울 O\n", ["# 서울 가", "! 서울"]),
+    ("comments.txt", "# sent_id = 1\n서울 B-LC\n", ["서울"]),
+    ("heading.txt", "word entity\n서울 LC\n갔다 O\n", ["서울 갔다"]),
+    ("named.tsv", "문장\t태그\n민수가 갔다\tPS O\n", ["민수가 갔다"]),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "texts"), FIRST_IS_A_MARK, ids=[name for name, *_ in FIRST_IS_A_MARK])
+def test_a_first_line_is_a_comment_a_heading_or_a_token(
+    name: str, content: str, texts: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / name).write_text(content, encoding="utf-8")
+    assert [example["text"] for example in Task.choose("tagging").read(tmp_path / name)] == texts
+
+
+def test_tags_that_differ_by_what_nobody_sees_are_one_type(tmp_path: Path) -> None:
+    tags = ["B-PS", "B-PS\u200b", "B-PS ", "I-PS", "O "]
+    (tmp_path / "a.jsonl").write_text(json_lines([{"tokens": list("가나다라마"), "tags": tags}]), encoding="utf-8")
+    [example] = Task.choose("tagging").read(tmp_path / "a.jsonl")
+    assert [kind for *_, kind in example["entities"]] == ["PS"] * 3
+
+
+def test_one_wrong_entity_does_not_change_how_the_others_are_counted(tmp_path: Path) -> None:
+    rows = label_studio_json([[Eojeol("😀민수", "가", "PS")], [Eojeol("😀박서연", "은", "PS")]])
+    (tmp_path / "a.json").write_text(rows.replace('"start": 0, "end": 5', '"start": 1, "end": 5'), encoding="utf-8")
+    with pytest.raises(UserError) as error:
+        Task.choose("tagging").read(tmp_path / "a.json")
+    assert "entry 2" in str(error.value) and "entry 1" not in str(error.value)

@@ -224,7 +224,9 @@ def test_entities_are_counted_by_type_and_rare_types_are_found(tmp_path: Path) -
 
 def test_a_file_without_entities_is_refused_with_what_it_has(tmp_path: Path) -> None:
     path = file(tmp_path / "a.jsonl", [{"text": TEXT, "label": {"PER": "한지민"}}])
-    said = r"no column is the entities .*found were text, label, label.PER.; name it by the option entities of the task"
+    said = (
+        r"no column is the entities .*, but 'label' holds .*, another form.; name it by the option entities of the task"
+    )
     for name, where in (("tagging", r" \(kobert"), ("ner", " tagging$")):
         with pytest.raises(UserError, match=said + where):
             Task.choose(name).read(path)
@@ -291,7 +293,7 @@ def test_an_unreadable_row_of_a_table_of_tokens_is_passed_on_and_ends_no_sentenc
     at = Location(Path("a.csv"), "line", 3)
     unreadable = UnreadableInput("columns", "one cell too many", at)
     rows = [Row({"token": token, "tag": "O"}, at, index) for index, token in ((1, "나"), (2, "는"), (4, "너"))]
-    gathered = list(gathered_tokens([rows[0], unreadable, *rows[1:]], "token", "tag", None))
+    gathered = list(gathered_tokens([rows[0], unreadable, *rows[1:]], "token", "tag", []))
     assert gathered[0] is unreadable
     assert [row.cells["tokens"] for row in gathered[1:] if isinstance(row, Row)] == [["나", "는"], ["너"]]
-    assert list(gathered_tokens([unreadable], "token", "tag", None)) == [unreadable]
+    assert list(gathered_tokens([unreadable], "token", "tag", [])) == [unreadable]

@@ -1,6 +1,7 @@
 """Several labels for a text: the forms of files, scores as scikit-learn has them, thresholds, and files of lists that
 `classification` refuses."""
 
+import re
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -75,11 +76,13 @@ def test_lists_of_0_and_1_for_each_label_need_their_names(zeros_and_ones: list[A
     assert [example["label"] for example in task.read(path)] == [[0], [1, 2]]
 
 
-@pytest.mark.parametrize("mark", [";", "|"])
-@pytest.mark.parametrize("others", [["가", "나"], ["나"]])
+@pytest.mark.parametrize(
+    ("mark", "others"),
+    [(";", ["가", "나"]), (";", ["나"]), ("|", ["나"]), *((mark, ["가", "나"]) for mark in "#/+& \n")],
+)
 def test_another_separator_than_the_option_s_is_named(mark: str, others: list[str], tmp_path: Path) -> None:
     path = table(tmp_path / "a.jsonl", *({"text": "글", "labels": cell} for cell in (f"가{mark}나", *others)))
-    with pytest.raises(UserError, match=f"is a list of others; set the option separator to '[{mark}]'"):
+    with pytest.raises(UserError, match=f"is a list of others; set the option separator to '{re.escape(mark)}'"):
         Task.choose("multilabel").fit_labels([path])
 
 
@@ -124,6 +127,12 @@ def test_0_and_1_for_each_of_two_labels_are_no_numbers_of_both(spell: Any, tmp_p
     # numbers of labels, as the other rows say
     numbers = task.read(table(tmp_path / "b.jsonl", *rows[:2], {"text": "끝", "labels": [1]}))
     assert [example["label"] for example in numbers] == [[0, 1], [0, 1], [1]]
+
+
+def test_a_column_of_1_and_blanks_is_not_left_out(tmp_path: Path) -> None:
+    rows = [{"text": f"글 {i}", "교통": i % 2, "요금": (i + 1) % 2, "추천": "" if i else 1} for i in range(9)]
+    with pytest.raises(UserError, match="line 2: the column '추천' holds '', elsewhere 0 or 1; correct it"):
+        Task.choose("multilabel").fit_labels([table(tmp_path / "a.jsonl", *rows)])
 
 
 @pytest.mark.parametrize("value", ["", "2", None])
@@ -205,7 +214,12 @@ def test_a_label_that_training_does_not_have_and_a_cell_that_is_not_0_or_1_are_r
 
 @pytest.mark.parametrize(
     ("labels", "listed"),
-    [(["2", "4", "2,4"], "2,4"), (["가;나", "나;가", "다"], "가;나"), (["a|b", "b", "a"], r"a\|b")],
+    [
+        (["2", "4", "2,4"], "2,4"),
+        (["가;나", "나;가", "다"], "가;나"),
+        (["a|b", "b", "a"], r"a\|b"),
+        (["배송", "만족", "배송#만족"], "배송#만족"),
+    ],
 )
 def test_classification_names_labels_that_are_lists_of_others(labels: list[str], listed: str, tmp_path: Path) -> None:
     rows = [{"text": f"글 {i}", "label": label} for i, label in enumerate(labels)]
@@ -217,13 +231,15 @@ def test_classification_names_labels_that_are_lists_of_others(labels: list[str],
     )
 
 
-@pytest.mark.parametrize("labels", [["서울; 중구", "부산"], ["가|", "나"]])
+@pytest.mark.parametrize("labels", [["서울; 중구", "부산"], ["가|", "나"], ["여성/가족", "성소수자"]])
 def test_a_label_with_another_mark_alone_is_no_list_of_multilabel(labels: list[str], tmp_path: Path) -> None:
     path = table(tmp_path / "a.jsonl", *({"text": "글", "labels": [label]} for label in labels))
     assert Task.choose("multilabel").fit_labels([path]).dump()["labels"] == sorted(labels)
 
 
-@pytest.mark.parametrize("labels", [["서울, 중구", "부산", "대구"], ["가,", "나"], ["예", "아니요"]])
+@pytest.mark.parametrize(
+    "labels", [["서울, 중구", "부산", "대구"], ["가,", "나"], ["예", "아니요"], ["긍정/강", "긍정/약", "부정/강"]]
+)
 def test_a_label_with_a_comma_alone_is_no_list(labels: list[str], tmp_path: Path) -> None:
     path = table(tmp_path / "a.jsonl", *({"text": "글", "label": label} for label in labels))
     assert Task.choose("classification").fit_labels([path]).labels == sorted(labels)

@@ -340,3 +340,10 @@ def test_a_number_may_be_an_answer(tmp_path: Path) -> None:
         squad(tmp_path / "a.json", {"id": "a", "question": "몇 년?", "answers": answers})
     )
     assert example["answers"] == [["1903", 4]]
+
+
+@pytest.mark.parametrize(("value", "count"), [("False", 1), ("", 1), ("0", 1), ("True", 0)])
+def test_a_table_says_as_text_which_articles_are_in_the_dev_set(value: str, count: int, tmp_path: Path) -> None:
+    header = "id,question,context,answers,title_in_korquad1_dev"
+    (tmp_path / "a.csv").write_text(f"{header}\na,누가?,민수가 갔다,민수,{value}\n", encoding="utf-8")
+    assert len(Task.choose("korquad").read(tmp_path / "a.csv")) == count

@@ -194,3 +194,11 @@ def test_an_entity_without_a_column_is_named_with_its_option(tmp_path: Path) -> 
     path = table(tmp_path / "a.jsonl", record, record | {"label": "나"})
     with pytest.raises(UserError, match="there is no column of the object; name it by the option object of the task"):
         Task.choose({"name": "re", "types": ["LOC", "PER"]}).fit_labels([path])
+
+
+def test_a_file_without_the_label_of_no_relation_is_noted(tmp_path: Path) -> None:
+    rows = [KLUE | {"label": label} for label in ("0", "1")]
+    path = table(tmp_path / "a.jsonl", *rows)
+    [note] = Task.choose("re").fit_labels([path]).notes
+    assert "no label is 'no_relation', so the micro F1 counts all of them" in note
+    assert not Task.choose({"name": "re", "no_relation": "0"}).fit_labels([path]).notes

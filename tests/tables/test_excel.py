@@ -1,6 +1,7 @@
 """Excel files are read as the CSV files that Excel saves."""
 
 import builtins
+import zipfile
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -127,3 +128,14 @@ def test_without_openpyxl_the_extra_is_named(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(UserError, match=r"requires the library openpyxl; run: pip install 'kobert-pipeline\[xlsx\]'"):
         read(path)
+
+
+@pytest.mark.parametrize(("cut", "said"), [("\x01", "not well-formed"), ("<", "not well-formed")])
+def test_a_sheet_that_is_no_xml_is_damaged(tmp_path: Path, cut: str, said: str) -> None:
+    path, broken = xlsx(tmp_path / "a.xlsx", [["text", "label"], [7, 1]]), tmp_path / "broken.xlsx"
+    with zipfile.ZipFile(path) as whole, zipfile.ZipFile(broken, "w") as archive:
+        for name in whole.namelist():
+            content = whole.read(name)
+            archive.writestr(name, content.replace(b"<v>7", f"<v>{cut}7".encode()) if "sheet1" in name else content)
+    with pytest.raises(UserError, match=f"is not an Excel file that can be read .{said}"):
+        rows_of(broken)

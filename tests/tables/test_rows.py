@@ -4,6 +4,7 @@ import csv
 import json
 from pathlib import Path
 from typing import Any
+from unicodedata import normalize
 
 import pytest
 from hypothesis import assume, example, given
@@ -194,3 +195,37 @@ def test_what_only_a_later_row_has_is_not_left_out(task: str, row: dict, more: d
 )  # fmt: skip
 def test_what_is_in_brackets_is_a_list_only_where_it_reads_as_one(text: str, value: Any) -> None:
     assert parse_container(text) == value
+
+
+QUOTED = {
+    "pandas.tsv": ('그는 "좋다"고 했다', '"그는 ""좋다""고 했다"', "다른 글"),
+    "excel.txt": ("내일, 비가 오나요?", '"내일, 비가 오나요?"', "다른 글"),
+}
+
+
+@pytest.mark.parametrize(("name", "text", "cell", "other"), [(name, *rest) for name, rest in QUOTED.items()])
+def test_quotes_of_a_tsv_file_that_all_enclose_cells_are_no_text(
+    name: str, text: str, cell: str, other: str, tmp_path: Path
+) -> None:
+    content = f"text\tlabel\n{cell}\t1\n{other}\t0\n"
+    assert [row["text"] for row in cells_of(write(tmp_path / name, content.encode()))] == [text, other]
+    for own in ('그는 "좋다"고', '"끝나지 않은', "쉼표, 하나" if name == "excel.txt" else '"'):
+        rows = cells_of(write(tmp_path / name, f"{content}{own}\t1\n".encode()))
+        assert [row["text"] for row in rows] == [cell, other, own], "one quote of its own shows that all are text"
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv"])
+def test_names_of_columns_inside_a_table_are_no_row(name: str, tmp_path: Path) -> None:
+    content = "text,label\n글,1\ntext,label\n말,0\n".replace(",", "," if name == "a.csv" else "\t")
+    with pytest.raises(UserError, match="line 3: it repeats the names of the columns, as where files were joined"):
+        cells_of(write(tmp_path / name, content.encode()))
+
+
+def test_blanks_after_commas_are_no_part_of_cells(tmp_path: Path) -> None:
+    rows = cells_of(write(tmp_path / "a.csv", 'label, text\n긍정, "정말, 좋아요"\n부정, "별로"\n'.encode()))
+    assert rows == [{"label": "긍정", "text": "정말, 좋아요"}, {"label": "부정", "text": "별로"}]
+
+
+def test_names_of_columns_are_composed(tmp_path: Path) -> None:
+    [row] = cells_of(write(tmp_path / "a.csv", normalize("NFD", "문장,라벨\n글,1\n").encode()))
+    assert list(row) == ["문장", "라벨"]

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import count as count_from
-from itertools import takewhile
+from itertools import islice, takewhile
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -43,8 +43,8 @@ KNOWN_CHOICES = (
 
 class Choice(LabelledTask):
     """A text, its candidates, and the number of the correct one, from 0. Known columns: sent1 (or premise, context,
-    text), sent2 (or question), ending0 to ending3 (ending_1 to ending_4; alternative_1 and 2; choice1 and 2; more with
-    the next numbers; lists in choices or endings), label."""
+    text, or else question), sent2 (or question), ending0 to ending3 (ending_1 to ending_4; alternative_1 and 2; choice1
+    and 2; more with the next numbers; lists in choices or endings), label."""
 
     name: Literal["choice"] = "choice"
     auto_class: ClassVar[str] = "AutoModelForMultipleChoice"
@@ -52,7 +52,10 @@ class Choice(LabelledTask):
     scores: ClassVar[tuple[str, ...]] = ("accuracy", "macro_f1")
     metric: ClassVar[str] = "accuracy"
     endpoint: ClassVar[str | None] = None
-    known: ClassVar[dict[str, tuple[str, ...]]] = {"text": ("sent1", "premise", "context", "text"), "label": ("label",)}
+    known: ClassVar[dict[str, tuple[str, ...]]] = {
+        "text": ("sent1", "premise", "context", "text", "question"),
+        "label": ("label",),
+    }
 
     lead: str | None = None
     """Column of the text that every candidate begins with (SWAG's sent2), or of a question; null: sent2 or question,
@@ -108,7 +111,8 @@ class Choice(LabelledTask):
     def _maker(self, first: Row) -> Callable[[Row], Example]:
         fields, candidates = self.fields(first), self._candidates(first)
         columns = find_columns(first, fields, self.name)
-        refuse_late, count = late_columns(first, fields, columns), None
+        more = RowField("choices", known=() if self.choices else [*islice(numbered_after(candidates[-1]), 1)])
+        refuse_late, count = late_columns(first, [*fields, more], columns), None
 
         def example(row: Row) -> Example:
             nonlocal count
@@ -132,7 +136,7 @@ class Choice(LabelledTask):
                 f"{first.location.path}: no columns are the choices of the task {self.name} (known are {known}; "
                 f"found were {', '.join(list(first.cells)[:12])}); name them by the option choices of the task"
             )
-        return [*columns, *more_of(columns, first)]
+        return [*columns, *takewhile(partial(has_column, first.cells), numbered_after(columns[-1]))]
 
     def featurize(self, examples: list[Example], tokenizer: Any, max_length: int) -> dict[str, np.ndarray]:
         """A window per candidate, in the order of the examples; `choices` () is the number per example, `labels`
@@ -170,11 +174,10 @@ class Choice(LabelledTask):
         return comparable(self.content(example))
 
 
-def more_of(columns: tuple[str, ...], first: Row) -> Iterator[str]:
-    """The columns that go on with the numbers of the known ones, such as choice3 after choice1 and choice2."""
-    if match := re.fullmatch(r"(\D+)(\d+)", columns[-1]):
-        names = (f"{match[1]}{number}" for number in count_from(int(match[2]) + 1))
-        yield from takewhile(partial(has_column, first.cells), names)
+def numbered_after(column: str) -> Iterator[str]:
+    """The columns that go on with the number of one, such as choice3 after choice2; none after one without a number."""
+    if match := re.fullmatch(r"(\D+)(\d+)", column):
+        yield from (f"{match[1]}{number}" for number in count_from(int(match[2]) + 1))
 
 
 def _example(row: Row, columns: dict[str, str], candidates: list[str]) -> Example:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import ClassVar, Literal
 
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.features.labelled import LIST_MARKS, FoundLabelsTask, binary_columns, lists_others
+from kobert_pipeline.features.labelled import FoundLabelsTask, binary_columns, list_among
 from kobert_pipeline.features.task import Example
 from kobert_pipeline.tables.unreadable import Row
 
@@ -31,10 +31,10 @@ class Classification(FoundLabelsTask):
     def labels_of(self, examples: list[Example]) -> set[str]:
         """The labels. Raises UserError where one is a list of others."""
         labels = super().labels_of(examples)
-        if listed := next(filter(None, (lists_others(labels, mark) for mark in LIST_MARKS)), None):
+        if listed := list_among(labels):
             raise UserError(
-                f"the label '{listed:.60}' is a list of labels that other rows have, too; the task multilabel gives a "
-                "text several labels; if each list is one label, name all in the option labels of the task"
+                f"the label '{listed[0]:.60}' is a list of labels that other rows have, too; the task multilabel gives "
+                "a text several labels; if each list is one label, name all in the option labels of the task"
             )
         return labels
 

@@ -2,6 +2,7 @@
 InfoNCE (van den Oord et al. 2018; for sentences Gao et al., *SimCSE*, EMNLP 2021)."""
 
 import math
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -18,6 +19,7 @@ from kobert_pipeline.features.task import Example
 from kobert_pipeline.tables.columns import (
     IDS,
     RowField,
+    cell,
     find_columns,
     has_column,
     late_columns,
@@ -33,7 +35,7 @@ KNOWN = {
     "id": IDS,
     "text": ("anchor", "query", "question", "sent0", "text"),
     "text_pair": ("positive", "sent1", "text_pair"),
-    "negative": ("negative", "hard_neg", "negatives"),
+    "negative": ("negative", "hard_neg", "negatives", "hard_negative", "hard_negatives", "neg"),
 }
 """Names of the columns in published data sets; the first that a file has is used."""
 SCORES = ("score", "labels.label")
@@ -42,14 +44,17 @@ KNOWN_WITH_SCORES = KNOWN | {
     "text": (*KNOWN["text"], "sentence1", "text1"), "text_pair": (*KNOWN["text_pair"], "sentence2", "text2"),
 }  # fmt: skip
 """Names in files with scores. Without scores, the sentences of a data set such as KorNLI need not belong together."""
+NUMBERED = re.compile(r"(hard_)?neg(ative)?_?\d+", re.IGNORECASE)
+"""Columns of negatives, where each has its own."""
 QUERIES_AT_ONCE = 256
 """Rows of cosines that are in memory at once."""
 
 
 class Contrastive(SequenceTask):
     """A text, the text that belongs to it, and texts that do not, if there are any (hard negatives). Known columns:
-    anchor, query, question, sent0 or text; positive, sent1 or text_pair; negative, hard_neg or negatives. In dev and
-    test also pairs with a score (KorSTS, KLUE-STS): sentence1, sentence2, and score or labels.label."""
+    anchor, query, question, sent0 or text; positive, sent1 or text_pair; negative, hard_neg, negatives, or numbered
+    ones. In dev and test also pairs with a score (KorSTS, KLUE-STS): sentence1, sentence2, and score or
+    labels.label."""
 
     name: Literal["contrastive"] = "contrastive"
     auto_class: ClassVar[str] = "AutoModel"
@@ -105,10 +110,11 @@ class Contrastive(SequenceTask):
         fields = self.fields(first)
         columns = find_columns(first, fields, self.name)
         refuse_late = late_columns(first, fields, columns)
+        numbered = [] if "negative" in columns else [name for name in first.cells if NUMBERED.fullmatch(name)]
 
         def example(row: Row) -> Example:
             refuse_late(row)
-            return _example(row, columns)
+            return _example(row, columns, numbered)
 
         return example
 
@@ -206,9 +212,9 @@ def ranks(queries: np.ndarray, candidates: np.ndarray, texts: list[str], pairs: 
     return query_ranks
 
 
-def _example(row: Row, columns: dict[str, str]) -> Example:
+def _example(row: Row, columns: dict[str, str], numbered: list[str]) -> Example:
     values = values_of(row, columns)
-    negatives = values.get("negative", [])
+    negatives = values.get("negative", [cell(row, column) for column in numbered])
     negatives = parse_container(negatives) if isinstance(negatives, str) else negatives  # a list as a table prints it
     negatives = [text_of(text) for text in (negatives if isinstance(negatives, list) else [negatives])]
     values |= {name: text_of(values[name]) for name in ("text", "text_pair")}

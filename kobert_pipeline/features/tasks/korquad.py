@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Literal
 
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.span import SpanTask
-from kobert_pipeline.features.span_examples import question_examples, question_rows
+from kobert_pipeline.features.span_examples import TRUE, question_examples, question_rows
 from kobert_pipeline.features.task import Example
 from kobert_pipeline.tables.unreadable import Row
 
@@ -26,8 +26,14 @@ class KorQuad(SpanTask):
     def read(self, path: Path) -> list[Example]:
         """Every question. Raises UserError where an answer is not at its `answer_start` or is missing, or an id occurs
         twice."""
-        rows = (row for row in question_rows(path) if not (isinstance(row, Row) and row.cells.get(IN_DEV)))
+        # a table has true and false as texts
+        rows = (row for row in question_rows(path) if not isinstance(row, Row) or not is_true(row.cells.get(IN_DEV)))
         return question_examples(rows, self.name, require_answer)
+
+
+def is_true(value: Any) -> bool:
+    """Whether a value, or a text of a table, says true."""
+    return str(value).strip().lower() in TRUE
 
 
 def require_answer(example: Example) -> Example:

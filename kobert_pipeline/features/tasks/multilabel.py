@@ -15,12 +15,11 @@ from pydantic import Field, PrivateAttr, field_validator
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.labelled import (
-    LIST_MARKS,
     FoundLabelsTask,
     LabelledTask,
     binary,
     binary_columns,
-    lists_others,
+    list_among,
     read_label,
     unwrap_label,
 )
@@ -130,9 +129,10 @@ class Multilabel(FoundLabelsTask):
         columns = list[str]()
         for column in dict.fromkeys(column for row in rows for column in binary_columns(row, {self.text, self.id})):
             others = [row for row in rows if binary(row.cells.get(column)) is None]
+            blank = sum(not str(row.cells.get(column) or "").strip() for row in others)
             if not others:
                 columns.append(column)
-            elif len(others) <= len(rows) / 2:  # a column of other numbers, such as a score, is no label
+            elif 2 * (len(others) - blank) <= len(rows) - blank:  # other numbers, such as a score, are no label
                 value = others[0].cells.get(column)
                 raise UserError(
                     f"{others[0].location}: the column '{column}' holds {value!r:.40}, elsewhere 0 or 1; correct it, "
@@ -143,9 +143,10 @@ class Multilabel(FoundLabelsTask):
     def labels_of(self, examples: list[Example]) -> set[str]:
         """The labels of all examples. Raises UserError where one is a list of others, by another separator."""
         labels = {label for example in examples for label in example["label"]}
-        for mark in LIST_MARKS:
-            if mark != self.separator and (listed := lists_others(labels, mark, any)):
-                raise UserError(f"the label '{listed:.60}' is a list of others; set the option separator to '{mark}'")
+        if listed := list_among(labels, self.separator, any):
+            raise UserError(
+                f"the label '{listed[0]:.60}' is a list of others; set the option separator to '{listed[1]}'"
+            )
         return labels
 
     def label_reader(self, columns: dict[str, str]) -> Callable[[Row], Any]:

@@ -104,7 +104,13 @@ class Re(FoundLabelsTask):
             texts = [example["text"] for path in train for example in LabelledTask.read(self, path)]
             kinds = [kind for text in texts for _, _, kind in MARKER.findall(text)]
             task = self.model_copy(update={"types": sorted(set(kinds)) if all(kinds) else []})
-        return super(Re, task).fit_labels(train)
+        task = super(Re, task).fit_labels(train)
+        if self.no_relation not in (task.labels or []):
+            task.note(
+                f"no label is '{self.no_relation}', so the micro F1 counts all of them as relations; name the label of "
+                "no relation in the option no_relation"
+            )
+        return task
 
     def label_indices(self) -> dict[str, int]:
         """The index of each label by its name and, where the option names all, by its number, as `datasets` exports

@@ -35,10 +35,11 @@ class Sts(PairTask, ScoredTask):
         return parse_score
 
     def score(self, predictions: list[Any], examples: list[Example]) -> dict[str, float]:
-        """Pearson and Spearman correlation, and KLUE's F1 of the pairs that mean the same, in percent."""
+        """Pearson and Spearman correlation, and KLUE's F1 of the pairs that mean the same, in percent; no F1 where none
+        do, as with scores up to 1."""
         sides = predictions, [example["label"] for example in examples]
-        same = ([int(score >= SAME) for score in side] for side in sides)
-        return super().score(predictions, examples) | {"f1": f1(*same)}
+        same = [[int(score >= SAME) for score in side] for side in sides]
+        return super().score(predictions, examples) | ({"f1": f1(*same)} if any(same[1]) else {})
 
 
 def parse_score(value: Any) -> float:
