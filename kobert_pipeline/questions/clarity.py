@@ -114,6 +114,8 @@ def why_not_asked_about(sentence: Sequence[TaggedMorpheme]) -> str:
     is_end = bool(words) and words[-1].tag in ("EF", "EC") and words[-1].form.endswith("다")
     if not is_end or sentence[-1].form == "?":
         return "no statement"
+    if words[0].tag == "NNB":
+        return "part of a sentence"  # 것과 … 나왔다
     if len(sentence) > LONGEST_SENTENCE:
         return "long"
     # 선고 2003다2802 판결, but not 선고 3년
@@ -137,6 +139,8 @@ def why_not_asked_for(answer: AnswerCandidate, sentence: Sequence[TaggedMorpheme
         return reason
     if following.tag.startswith("J") and any((word.form, word.tag) == ("도", "JX") for word in after):
         return "even"  # 누구도, 무엇으로도 are heard as nobody, nothing
+    if following.form == "보다" and answer.type in ("noun", "name", "title"):
+        return "comparison"  # 무엇보다 is heard as above all
     if PARTY.fullmatch(before.form):
         return "party"
     if answer.first and before.end == sentence[answer.first].start and before.tag not in ("SSO", "SSC", "SF"):

@@ -6,6 +6,7 @@ copy (Lewis et al., ACL 2019, recommend the same against overlap).
 """
 
 import random
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -91,7 +92,7 @@ class QuestionGeneration(Options):
     """How likely each word of a question is left out, except what it asks with; the parts of most questions then stand
     in another order, too. So they become more like people's, which have half of their words in the text: 0.25 brought a
     network without priors a point of F1, measured once (docs/results/questions.md)."""
-    rules: Literal[8] = 8
+    rules: Literal[9] = 9
     """Version of the rules: other rules make other questions, which must not pass for the same."""
 
 
@@ -153,16 +154,35 @@ def paragraphs(options: QuestionGeneration, corpus: Path) -> Iterator[tuple[str,
 
 
 def paragraphs_of(document: Document) -> Iterator[tuple[str, str]]:
-    """The identity and the text of each paragraph of suitable length in a document, short ones joined."""
-    context, first = "", 0
-    lines = [(index, line) for index, line in enumerate(document.text.split("\n")) if line]
-    for index, line in [*lines, (-1, "")]:
-        is_end = index < 0
-        if context and (is_end or len(context) >= ENOUGH or len(context) + 1 + len(line) > LONGEST):
+    """The identity and the text of each paragraph of suitable length in a document, short ones joined, long ones cut
+    between sentences."""
+    context, first = "", ""
+    # the number of its line, which is that of the first of its parts, too
+    parts = [
+        (f"{index}.{number}" if number else str(index), part)
+        for index, line in enumerate(document.text.split("\n"))
+        for number, part in enumerate(cut(line) if line else ())
+    ]
+    for place, part in [*parts, ("", "")]:
+        is_end = not place
+        if context and (is_end or len(context) >= ENOUGH or len(context) + 1 + len(part) > LONGEST):
             if SHORTEST <= len(context) <= LONGEST:
                 yield f"{document.id}#{first}", context
             context = ""
-        context, first = (f"{context} {line}", first) if context else (line, index)
+        context, first = (f"{context} {part}", first) if context else (part, place)
+
+
+def cut(line: str) -> list[str]:
+    """A line, or where it is longer than a context its parts of at most as many characters, cut after sentences; a
+    longer sentence stays whole."""
+    if len(line) <= LONGEST:
+        return [line]
+    parts = [""]
+    for sentence in re.split(r"(?<=[.?!]) ", line):
+        if parts[-1] and len(parts[-1]) + 1 + len(sentence) > LONGEST:
+            parts.append("")
+        parts[-1] = f"{parts[-1]} {sentence}".lstrip()
+    return parts
 
 
 def nouns_of_names(contexts: list[tuple[str, str, str]], others: OtherContexts | None = None) -> dict[str, str]:

@@ -26,6 +26,7 @@ from kobert_pipeline.questions.generate import (
     generate_questions,
     join,
     other_sentence,
+    paragraphs_of,
 )
 from kobert_pipeline.questions.question_type import classify_question
 
@@ -457,3 +458,16 @@ def test_a_token_has_as_many_candidates_as_there_are_slots() -> None:
     slots = _slots(offsets, candidates)
     assert SLOTS == 2 and slots[0] == [[1, 2], [1, 0]], "the first ones"
     assert slots[1] == slots[3] == [[0, 0], [0, 0]] and slots[2] == [[2, 0], [1, 0]]
+
+
+def test_a_long_paragraph_is_cut_between_sentences_and_loses_none() -> None:
+    sentence = "등대는 밤마다 멀리 있는 배에 빛을 비추어 길을 알려 준다. "
+    endless = "등대는 " + "바다를 비추고 " * 200 + "섰다."
+    text = f"{sentence * 100}\n짧은 문단이다.\n{sentence * 20}{endless} {sentence * 40}"
+    contexts = list(paragraphs_of(Document("a", "petitions.jsonl", text)))
+    assert all(150 <= len(context) <= 1000 for _, context in contexts)
+    assert len({identity for identity, _ in contexts}) == len(contexts)
+    assert contexts[0][0] == "a#0" and contexts[1][0] == "a#0.1"
+    together = " ".join(context for _, context in contexts)
+    assert together.count(sentence.strip()) == 160, "all but the sentence that is longer than a context"
+    assert list(paragraphs_of(Document("a", "wiki.jsonl", PARAGRAPH))) == [("a#0", PARAGRAPH)]
