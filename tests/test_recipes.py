@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from kobert_pipeline import files
 from kobert_pipeline.cli import main
 from kobert_pipeline.config import recipe_file
-from kobert_pipeline.config.options import RENAMED, first_error
+from kobert_pipeline.config.options import RENAMED, errors_of
 from kobert_pipeline.features.tasks.nsmc import Nsmc
 from kobert_pipeline.pipeline.recipe import Recipe
 
@@ -207,7 +207,7 @@ def test_old_option_name_is_refused_with_the_new_name(old: str) -> None:
     settings = [f"pretrain.objective.name={objective}", f"{RENAMED_PLACES[old]}.{old}=1"]
     with pytest.raises(ValidationError) as refused:
         Recipe.model_validate(recipe_file.load("tiny", settings))
-    assert first_error(refused.value) == (
+    assert errors_of(refused.value)[0] == (
         f"{RENAMED_PLACES[old]}: unknown key '{old}'; it is called '{RENAMED[old]}' now"
     )
 
@@ -217,10 +217,27 @@ def test_replaced_option_is_refused_with_what_replaced_it(section: Any) -> None:
     content = recipe_file.load("tiny", [f"{section}.plan.gradient_accumulation_steps=2"])
     with pytest.raises(ValidationError) as refused:
         Recipe.model_validate(content)
-    assert first_error(refused.value) == (
+    assert errors_of(refused.value)[0] == (
         f"{section}.plan: unknown key 'gradient_accumulation_steps'; 'max_tokens_per_device' has replaced it, with "
         "another meaning"
     )
+
+
+def test_all_wrong_options_are_named_at_once() -> None:
+    settings = [
+        "shards.heldout=1",
+        "shards.other=2",
+        "pretrain.plan.optimiser=muon",
+        "pretrain.plan.mixed_precision=no",
+    ]
+    with pytest.raises(ValidationError) as refused:
+        Recipe.model_validate(recipe_file.load("tiny", settings))
+    shards, of_plan = errors_of(refused.value)
+    assert shards.startswith("shards: unknown key 'heldout' - did you mean 'held_out'?") and "key 'other'" in shards
+    assert of_plan.startswith("pretrain.plan: unknown key 'optimiser' - did you mean 'optimizer'?")
+    with pytest.raises(ValidationError) as refused:
+        Recipe.model_validate(recipe_file.load("tiny", settings[3:]))
+    assert errors_of(refused.value)[0].endswith("put such a name in quotes")
 
 
 @pytest.mark.parametrize(
@@ -248,7 +265,7 @@ def test_replaced_option_is_refused_with_what_replaced_it(section: Any) -> None:
 def test_an_error_names_the_place_and_the_group_that_an_option_belongs_to(setting: Any, said: Any) -> None:
     with pytest.raises(ValidationError) as refused:
         Recipe.model_validate(recipe_file.load("tiny", [setting]))
-    assert first_error(refused.value).startswith(said), setting
+    assert errors_of(refused.value)[0].startswith(said), setting
 
 
 @pytest.mark.parametrize(
@@ -281,7 +298,7 @@ def test_a_distillation_needs_texts_to_label() -> None:
     content = {name: content[name] for name in ("features", "finetune")} | {"checkpoint": "klue/bert-base"}
     with pytest.raises(ValidationError) as refused:
         Recipe.model_validate(content)
-    assert "finetune.soft.distill labels texts of the corpus, but the recipe has none" in first_error(refused.value)
+    assert "finetune.soft.distill labels texts of the corpus, but the recipe has none" in errors_of(refused.value)[0]
 
 
 def test_the_folder_of_a_run_is_no_recipe(tiny, kobert) -> None:

@@ -58,6 +58,7 @@ class Options(BaseModel):
     def _check_keys(cls, values: Any) -> Any:
         if not isinstance(values, Mapping):
             return values
+        unknown = list[str]()
         for key in values:
             if key in cls.model_fields:
                 continue
@@ -70,7 +71,9 @@ class Options(BaseModel):
                 hint = f" - did you mean {guesses}?{did_you_mean('', cls.model_fields)}"
             else:
                 hint = did_you_mean(str(key), cls.model_fields)
-            raise PydanticCustomError("unknown_key", "{message}", {"message": f"unknown key '{key!s:.60}'{hint}"})
+            unknown.append(f"unknown key '{key!s:.60}'{hint}")
+        if unknown:
+            raise PydanticCustomError("unknown_key", "{message}", {"message": "; ".join(unknown)})
         return {key: cls._with_default_name(key, value) for key, value in values.items()}
 
     @classmethod
@@ -169,7 +172,7 @@ class Plugin(Options):
             raise PydanticCustomError("plugin", "{message}", {"message": str(error)}) from None
         except ValidationError as error:
             kind = "plugin_option" if error.errors()[0]["loc"] else "plugin"
-            raise PydanticCustomError(kind, "{message}", {"message": first_error(error)}) from None
+            raise PydanticCustomError(kind, "{message}", {"message": errors_of(error)[0]}) from None
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
@@ -192,12 +195,20 @@ def _place(error: ErrorDetails) -> list[str]:
     return [str(part) for part in error["loc"] if not TYPE_NAME.fullmatch(str(part))]
 
 
-def first_error(error: ValidationError) -> str:
-    """The first error of a validation, as `key.key: what is wrong`."""
-    errors = error.errors()
-    path = _place(errors[0])
+def errors_of(error: ValidationError) -> list[str]:
+    """The errors of a validation, each as `key.key: what is wrong`."""
+    left, told = error.errors(), list[str]()
+    while left:
+        path = _place(left[0])
+        told.append(_told([entry for entry in left if _place(entry)[: len(path)] == path]))
+        left = [entry for entry in left if _place(entry)[: len(path)] != path]
+    return told
+
+
+def _told(errors: list[ErrorDetails]) -> str:
+    """The errors about one value in words."""
     # a value that fits none of several types has an error for each; the deepest is of the type that fits it best
-    first = max((entry for entry in errors if _place(entry)[: len(path)] == path), key=lambda entry: len(_place(entry)))
+    first = max(errors, key=lambda entry: len(_place(entry)))
     where = ".".join(_place(first))
     what = first["msg"]
     match first["type"]:
@@ -217,6 +228,6 @@ def first_error(error: ValidationError) -> str:
             # pydantic names the type of Python; in a recipe it is a list
             what = what.replace("a valid tuple", "a list").replace("a valid list", "a list")
             what = f"{what[0].lower()}{what[1:]}, not {first['input']!r:.60}"
-            if first["type"] == "string_type" and isinstance(first["input"], bool):
+            if first["type"] in ("string_type", "literal_error") and isinstance(first["input"], bool):
                 what += "; YAML reads no, off, yes and on as False and True, so put such a name in quotes"
     return f"{where}: {what}" if where else what

@@ -30,7 +30,7 @@ import kobert_pipeline.shards.stage as shards_stage
 import kobert_pipeline.tokenizer.stage as tokenizer_stage
 from kobert_pipeline.checkpoint.source import local_folder, small_files
 from kobert_pipeline.config import recipe_file
-from kobert_pipeline.config.options import first_error
+from kobert_pipeline.config.options import errors_of
 from kobert_pipeline.corpus.executor import Executor
 from kobert_pipeline.corpus.executors.local import Local
 from kobert_pipeline.corpus.options import CorpusOptions
@@ -385,7 +385,7 @@ def load_recipe(recipe: str, settings: list[str] | None = None) -> Recipe:
     try:
         return Recipe.model_validate(content)
     except ValidationError as error:
-        raise UserError(f"recipe {recipe}: {first_error(error)}") from None
+        raise UserError(f"recipe {recipe}: {'; '.join(errors_of(error))}") from None
 
 
 def plan(

@@ -29,7 +29,8 @@ def results_text(results: Results | None, is_rounded: bool = False) -> str:
     if results.class_report:
         by_class = class_tables(results.class_report, LARGE_MATRIX)
         as_trained = ", with the weights as trained" * is_rounded
-        parts += [f"By class, seed {results.seed} on {escaped(results.title)}{as_trained}:", *by_class]
+        of_seed = f"By class, seed {results.seed}{with_part(results)} on {escaped(results.title)}"
+        parts += [f"{of_seed}{as_trained}:", *by_class]
     if not results.controls and not results.from_scratch and results.initial_weights != NO_NETWORK:
         added = "pretraining" if results.initial_weights == "pretrained" else f"the {results.initial_weights}"
         parts.append(f"The same network was not trained from scratch, so what {added} added is not known.")
@@ -44,12 +45,16 @@ def scores_by_start(results: Results) -> Iterator[tuple[str, Scores]]:
             ("no network" if part == PRIORS else start) + (f", {part.replace('_', ' ')}" if part else ""),
             scores,
         )
-    whole = next((part for part in results.ablation if part in WHOLE), "")
-    with_priors = f", {whole.replace('_', ' ')}" if whole else ""
     for name, scores in results.controls.items():
-        yield f"from scratch ({code(name)}){with_priors}", scores
+        yield f"from scratch ({code(name)}){with_part(results)}", scores
     for name, scores in results.baselines.items():
         yield f"no network: linear over n-grams ({code(name)})", scores
+
+
+def with_part(results: Results) -> str:
+    """What the whole model consists of besides the network, after a comma; "" of a network alone."""
+    whole = next((part for part in results.ablation if part in WHOLE), "")
+    return f", {whole.replace('_', ' ')}" if whole else ""
 
 
 def sampling_errors(results: Results) -> list[str]:
