@@ -1,5 +1,6 @@
 """Morphemes -> a subword vocabulary -> the tokenizer folder that `AutoTokenizer` loads, and a report on it."""
 
+import math
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
@@ -308,9 +309,10 @@ def evaluate_beside(name: str, other: Any, texts: Iterator[str], count: int) -> 
 
 
 def sample(analysis: Path, documents: int) -> tuple[Iterator[str], int]:
-    """The texts of the first documents of every part, about `documents` in all, and how many there are."""
-    parts = analysis_parts(analysis)
-    per_part = -(-documents // len(parts))
-    document_count = sum(min(per_part, count_documents([part])) for part in parts)
-    rows = (row for part in parts for row in islice(read_analysis(part), per_part))
-    return (row.document.text for row in rows), document_count
+    """The texts of the first documents of every part, the same share of each, about `documents` in all, and how many
+    there are."""
+    sizes = {part: count_documents([part]) for part in analysis_parts(analysis)}
+    share = min(1, documents / max(1, sum(sizes.values())))
+    taken = {part: math.ceil(share * size) for part, size in sizes.items()}
+    rows = (row for part, count in taken.items() for row in islice(read_analysis(part), count))
+    return (row.document.text for row in rows), sum(taken.values())

@@ -14,7 +14,7 @@ from kobert_pipeline.morphemes.morpheme import MAX_MORPHEME_CHARACTERS, WORD_MAR
 from kobert_pipeline.morphemes.morpheme_tokenizer import VOCABULARY_FILE
 from kobert_pipeline.morphemes.raw_text_backend import read_morpheme_backend
 from kobert_pipeline.tokenizer.special_tokens import SPECIAL_TOKENS, UNK_ID
-from kobert_pipeline.tokenizer.stage import TokenizerOptions, advice, corpus_lines, run
+from kobert_pipeline.tokenizer.stage import TokenizerOptions, advice, corpus_lines, run, sample
 from kobert_pipeline.tokenizer.subword import Subword, alphabet_of
 from kobert_pipeline.tokenizer.subwords.wordpiece import WordPiece
 
@@ -176,6 +176,16 @@ def test_a_limit_takes_the_first_documents_of_each_part(rows, tmp_path):
     read = sum(len(row.document.text) for row in (*rows[:taken], *rows[::-1][: len(lines) - taken]))
     assert limit <= read < limit + 2 * longest
     assert list(corpus_lines(tmp_path, limit=10**9)) == [*words, *words[::-1]]
+
+
+@pytest.mark.parametrize(("documents", "expected"), [(4, (4, 1)), (10, (8, 2)), (10**6, (40, 10))])
+def test_the_report_reads_the_same_share_of_every_part(rows, tmp_path, documents, expected):
+    of_parts = [(rows * 40)[:40], rows[:1] * 10]
+    for number, of_part in enumerate(of_parts):
+        write_analysis(tmp_path / f"part-0000{number}.parquet", of_part)
+    texts, count = sample(tmp_path, documents)
+    taken = [row.document.text for of_part, size in zip(of_parts, expected, strict=True) for row in of_part[:size]]
+    assert (list(texts), count) == (taken, sum(expected))
 
 
 def test_the_vocabulary_is_learned_from_the_characters_of_the_limit(front_end, tmp_path):
