@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow
+import pyarrow.parquet
 import pytest
 
 from kobert_pipeline.errors import UserError, UserErrors
@@ -67,6 +69,16 @@ def test_empty_reviews_are_not_trained_on_but_counted(tmp_path: Path) -> None:
     splits, counts = split(FeaturesOptions(task="nsmc", train="train.txt", dev="dev.txt"), tmp_path)
     assert counts == {"train_examples_read": 42, "train_examples_in_dev": 0, "train_examples_without_text": 2}
     assert [len(splits[name]) for name in ("train", "dev")] == [40, 42], "the official test set counts empty reviews"
+
+
+def test_reviews_are_read_from_parquet_as_datasets_writes_them(tmp_path: Path) -> None:
+    columns = {"id": ["7", "8"], "document": ['"재미있다"', None], "label": [1, 0]}
+    pyarrow.parquet.write_table(pyarrow.table(columns), tmp_path / "nsmc.parquet")
+    examples = Task.choose("nsmc").read(tmp_path / "nsmc.parquet")
+    assert [(example["id"], example["text"], example["label"]) for example in examples] == [
+        ("7", '"재미있다"', 1),
+        ("8", "", 0),
+    ]
 
 
 @pytest.mark.parametrize("label", ["2", "", "positive", "-1", "1.5"])

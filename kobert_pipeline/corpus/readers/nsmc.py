@@ -17,6 +17,7 @@ from kobert_pipeline.corpus.reader import Reader
 from kobert_pipeline.tables.csv import read_csv
 from kobert_pipeline.tables.excel import read_excel
 from kobert_pipeline.tables.file_type import data_suffix
+from kobert_pipeline.tables.rows import read_parquet
 from kobert_pipeline.tables.unreadable import Row, UnreadableInput
 
 COLUMNS = ("id", "document", "label")
@@ -51,6 +52,12 @@ def read_reviews(path: Path, advice: str = "") -> Iterator[Row | UnreadableInput
     columns = dict.fromkeys(COLUMNS, advice)
     if data_suffix(path) == ".xlsx":
         yield from read_excel(path, columns)
+        return
+    if data_suffix(path) == ".parquet":  # as `datasets` has it: empty reviews are null, labels are numbers
+        for row in read_parquet(path, columns):
+            if isinstance(row, Row):
+                row.cells.update({name: "" if row.cells[name] is None else str(row.cells[name]) for name in COLUMNS})
+            yield row
         return
     for row in read_csv(path, "\t", quoted=False, columns=columns):
         if isinstance(row, Row):
