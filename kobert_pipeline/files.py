@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from pathlib import Path
+from threading import Lock
 from typing import IO, TYPE_CHECKING, Any, cast
 
 from kobert_pipeline.errors import Damaged, UserError, refuse_existing
@@ -260,13 +261,19 @@ def remove_if_empty(folder: Path) -> None:
         folder.rmdir()
 
 
+_LOCKED, _LOCKED_GUARD = set[Path](), Lock()
+"""The folders that this process has locked."""
+
+
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Lock `folder` for this process, and create it if necessary.
 
-    Raises UserError if another process holds the lock, or if there cannot be such a folder.
+    Raises UserError if another process, or another thread, holds the lock, or if there cannot be such a folder.
     """
     import fcntl
+
+    another_works = UserError(f"another kobert process works on {folder}; wait for it, or choose another --run-dir")
 
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -278,12 +285,19 @@ def locked(folder: Path) -> Iterator[None]:
     except (FileNotFoundError, ValueError) as error:  # such as a folder in /proc, or a name with a null byte
         raise UserError(f"{folder} cannot be the folder of a run ({error}); choose another --run-dir") from None
     # kept afterwards: with a new file of this name a second process could lock the folder, too
-    with (folder / ".lock").open("a") as file:  # "a": whatever the file holds is kept
-        try:
-            # lockf, since processes that are forked meanwhile would inherit a lock of flock
-            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except (BlockingIOError, PermissionError):
-            raise UserError(
-                f"another kobert process works on {folder}; wait for it, or choose another --run-dir"
-            ) from None
-        yield
+    # a lock of lockf is its process's: a second one is granted there, and the end of either ends both
+    path = folder.resolve()
+    with _LOCKED_GUARD:
+        if path in _LOCKED:
+            raise another_works
+        _LOCKED.add(path)
+    try:
+        with (folder / ".lock").open("a") as file:  # "a": whatever the file holds is kept
+            try:
+                # lockf, since processes that are forked meanwhile would inherit a lock of flock
+                fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except (BlockingIOError, PermissionError):
+                raise another_works from None
+            yield
+    finally:
+        _LOCKED.discard(path)

@@ -310,6 +310,15 @@ def test_a_repeated_key_is_refused(tmp_path, kobert) -> None:
     assert "the key 'tokens' appears twice" in kobert("check", tmp_path / "r.yaml").complaint
 
 
+def test_a_key_that_overrides_a_merged_one_is_no_repeated_key() -> None:
+    text = (
+        "a: &a {lr: 1, size: 2}\nb: {x: {<<: *a, lr: 3, y: {z: {<<: *a, lr: 4}}}}\nc: &c {<<: *a, lr: 5}\nd: {<<: *c}"
+    )
+    content = recipe_file.parse(text)
+    assert content["b"]["x"] == {"lr": 3, "size": 2, "y": {"z": {"lr": 4, "size": 2}}}
+    assert content["d"] == {"lr": 5, "size": 2}
+
+
 def test_settings_are_read_as_yaml_and_laid_over_in_order() -> None:
     given = [
         "pretrain.plan.learning_rate=1e-4",

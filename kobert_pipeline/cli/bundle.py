@@ -1,6 +1,7 @@
 """The commands `kobert bundle` and `kobert unbundle`: a run's stages to another machine and back, in parts."""
 
 import re
+import shlex
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
@@ -66,7 +67,8 @@ def bundle(
     planned = plan(recipe, setting, run_dir, None)[1]
     jobs, left_out = select(planned, first, until)
     about, source_files = about_run(recipe, setting or []), training_files(planned) if first is None else []
-    documents = {REQUIREMENTS: requirements(), README: readme(about, jobs, source_files)}
+    stages = {job.stage for job in planned}
+    documents = {REQUIREMENTS: requirements(), README: readme(about, jobs, stages, source_files)}
     run = planned[0].folder.parent
     with locked(run), progress_display() as display, shown_on(display):
         display.begin("bundle", 1, 1)
@@ -123,11 +125,14 @@ def unbundle(folder: Bundle, run_dir: RunDir = None, as_json: AsJson = False) ->
 def about_run(recipe: str, settings: list[str]) -> dict[str, str]:
     """The name of a recipe's runs, the recipe with all settings, and the version of this package."""
     from kobert_pipeline.config import recipe_file
+    from kobert_pipeline.runs.bundle import RUN_NAME
 
     # a folder that surely exists, since the machine that trains does not have the texts
     content = recipe_file.load(recipe, settings) | {"data_dir": "."}
-    version = metadata.version("kobert-pipeline")
-    return {"name": recipe_file.find(recipe).stem, "recipe": recipe_file.to_yaml(content), "version": version}
+    version, name = metadata.version("kobert-pipeline"), recipe_file.find(recipe).stem
+    if not RUN_NAME.fullmatch(name):
+        raise UserError(f"{name!r:.80} is no name for a run: it begins with a dot or has control characters; rename it")
+    return {"name": name, "recipe": recipe_file.to_yaml(content), "version": version}
 
 
 def _rounding() -> Callable[[Path, Path], None]:
@@ -171,13 +176,16 @@ files in xz format.
 """
 
 
-def readme(about: dict[str, str], jobs: list["Job"], source_files: list[Path]) -> str:
-    """The README of a bundle of `jobs`; `about` is what `about_run` returns."""
+def readme(about: dict[str, str], jobs: list["Job"], planned: set[str], source_files: list[Path]) -> str:
+    """The README of a bundle of `jobs` of a run with the `planned` stages; `about` is what `about_run` returns."""
     from kobert_pipeline.runs.bundle import TRAINING
 
-    stages = list(dict.fromkeys(job.stage for job in jobs))
-    # a bundle of trained models is on its way back, where what is left of the recipe runs
-    steps = ("run",) if set(stages) & {*TRAINING, "publish"} else TRAINING
-    next_step = "\n    ".join(f"kobert {step} runs/{about['name']}/{about['name']}.yaml" for step in steps)
+    stages, run = list(dict.fromkeys(job.stage for job in jobs)), f"runs/{about['name']}"
+    if set(stages) & {*TRAINING, "publish"}:
+        # on its way back, where the recipe is that knows the folder of the texts
+        next_step = f"kobert run YOUR_RECIPE.yaml --run-dir {shlex.quote(run)}"
+    else:
+        recipe = shlex.quote(f"{run}/{about['name']}.yaml")
+        next_step = "\n    ".join(f"kobert {step} {recipe}" for step in TRAINING if step in planned)
     lines = [f"Also copy {path.name} to where pretrain.base names it there.\n" for path in source_files]
     return "\n".join([README_TEXT.format(**about, stages=", ".join(stages), next_step=next_step), *lines])

@@ -25,6 +25,10 @@ def compare(
 
     if as_json and as_latex:
         raise UserError("--json and --latex are two forms of the same output; leave one of them out")
+    for path in run_dirs:
+        if not path.is_dir():
+            raise UserError(f"there is no folder {path}; give the folders of finished runs, such as runs/mini")
+    run_dirs = [path if path.name not in ("", "..") else path.resolve() for path in run_dirs]
     columns = load_recipe(table).table if table else {}
     if table and not columns:
         raise UserError(f"the recipe {table} has no section table; name one that does, such as klue, or add it")

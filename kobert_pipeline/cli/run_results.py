@@ -106,7 +106,11 @@ def _row(title: str, group: list[Outcome], outcomes: list[Outcome]) -> list[str]
     """The cells of the row of a `group` of the `outcomes`."""
     statuses = Counter(outcome.status for outcome in group)
     status = ", ".join(statuses if len(statuses) == 1 else (f"{count} {name}" for name, count in statuses.items()))
-    seconds = sum(outcome.seconds for outcome in group)
+    # of a stage that was resumed all of its time, as its records have it
+    seconds = sum(
+        manifest.read(outcome.job.folder)["seconds"] if outcome.status == "done" else outcome.seconds
+        for outcome in group
+    )
     time = f"{seconds:.1f} s" if seconds < 60 else clock_time(seconds)
     first = group[0]
     if first.job.stage == "finetune":
@@ -179,9 +183,10 @@ def characters_by_source(sources: dict[str, dict[str, int]]) -> list[str]:
     """How many of the characters in each source are kept; of many sources, only the ones that keep the smallest
     shares."""
     read = {name: counts for name, counts in sources.items() if counts.get("characters_in")}
-    shares = {name: counts.get("characters_kept", 0) / counts["characters_in"] for name, counts in read.items()}
+    # rounded down: 100 % are all of them
+    shares = {name: 100 * counts.get("characters_kept", 0) // counts["characters_in"] for name, counts in read.items()}
     return [
-        f"{name}: {shares[name]:.0%} of {read[name]['characters_in']:,} characters kept"
+        f"{name}: {shares[name]}% of {read[name]['characters_in']:,} characters kept"
         for name in sorted(shares, key=lambda name: shares[name])[:SOURCES_SHOWN]
     ]
 

@@ -23,19 +23,8 @@ class Loader(yaml.SafeLoader):
     """YAML 1.1 for recipes: reads `1e-4` as a number, which PyYAML reads as text, and refuses a repeated key, where
     PyYAML would silently keep the last value."""
 
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """A mapping. Raises ConstructorError for a repeated key."""
-        seen: set[str] = set()
-        for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode) and key.value in seen:
-                raise yaml.constructor.ConstructorError(
-                    "", node.start_mark, f"the key {key.value!r} appears twice", key.start_mark
-                )
-            seen.add(str(key.value))
-        return super().construct_mapping(node, deep)
-
     def get_single_data(self) -> Any:
-        """The value of the document. Raises YAMLError for too many values."""
+        """The value of the document. Raises YAMLError for too many values, and for a repeated key."""
         node = self.get_single_node()
         if node is None:
             return None
@@ -47,7 +36,8 @@ class Loader(yaml.SafeLoader):
 def _count_values(node: yaml.Node, known: dict[yaml.Node, int]) -> int:
     """How many values a node holds, where an aliased value counts once per alias; `known` holds the counts so far.
 
-    Raises YAMLError where they are more than `MAX_VALUES`, or where a node contains itself.
+    Raises YAMLError where they are more than `MAX_VALUES`, where a node contains itself, and for a repeated key: PyYAML
+    merges the keys of `<<` into the nodes while it builds values, so a key is the user's own only before that.
     """
     if node in known:
         if known[node] == 0:
@@ -57,6 +47,13 @@ def _count_values(node: yaml.Node, known: dict[yaml.Node, int]) -> int:
     children = node.value if isinstance(node, yaml.SequenceNode) else ()
     if isinstance(node, yaml.MappingNode):
         children = [child for pair in node.value for child in pair]
+        seen = set[str]()
+        for key in children[::2]:
+            if isinstance(key, yaml.ScalarNode) and key.value in seen:
+                raise yaml.constructor.ConstructorError(
+                    "", node.start_mark, f"the key {key.value!r} appears twice", key.start_mark
+                )
+            seen.add(str(key.value))
     known[node] = 1 + sum(_count_values(child, known) for child in children)
     if known[node] > MAX_VALUES:
         raise yaml.YAMLError(f"it holds more than {MAX_VALUES:,} values, counting those that aliases repeat")

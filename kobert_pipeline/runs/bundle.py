@@ -10,6 +10,7 @@ them by frequency saved 1 % of shards, splitting them into planes of bytes nothi
 import hashlib
 import io
 import lzma
+import re
 import tarfile
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -28,6 +29,8 @@ FORMAT = 1
 INDEX, README, REQUIREMENTS, WORK = "bundle.json", "README.md", "requirements.txt", "work"
 WRITES = (INDEX, README, REQUIREMENTS, "part-*", f"{WORK}/**")
 """Patterns of every file of a bundle, and of those in the unfinished folder of a killed command."""
+RUN_NAME = re.compile(r"(?!\.)[^/\x00-\x1f\x7f]{1,200}")
+"""Names of runs, which become the names of a folder and of a recipe."""
 XZ, PLAIN = "xz", "plain"
 """How a file is stored."""
 WEIGHTS = "model.safetensors"

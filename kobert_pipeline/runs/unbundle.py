@@ -27,11 +27,9 @@ from kobert_pipeline.files import (
 )
 from kobert_pipeline.progress import track
 from kobert_pipeline.runs import manifest
-from kobert_pipeline.runs.bundle import FORMAT, INDEX, XZ, member_name
+from kobert_pipeline.runs.bundle import FORMAT, INDEX, RUN_NAME, XZ, member_name
 from kobert_pipeline.runs.runner import STAGES
 
-RUN_NAME = re.compile(r"\w[\w.+ -]{0,200}")
-"""Names of runs, which become the names of a folder and of a recipe."""
 PART_NAME = re.compile(r"part-\d{3,9}")
 File = dict[str, Any]
 """An entry of `bundle.json` about a file."""

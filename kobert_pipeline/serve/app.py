@@ -269,8 +269,16 @@ def usage(results: list[Any]) -> dict[str, int]:
 
 
 async def refused(request: Request, error: Any) -> Response:
-    """Answer every HTTP error, also the framework's own (no such path, no such method)."""
-    return error_response(error)
+    """Answer every HTTP error, also the framework's own (no such path, no such method, bytes that are no text)."""
+    path, paths = request.url.path, request.app.openapi()["paths"]
+    own = {
+        (404, "Not Found"): f"there is no {path:.80}; the paths are {', '.join(paths)}",
+        (405, "Method Not Allowed"): f"{path:.80} takes {', '.join(map(str.upper, paths.get(path, ['get'])))}, not "
+        f"{request.method}",
+        (400, "There was an error parsing the body"): "the body is not JSON in UTF-8, or nested too deeply",
+    }
+    message = own.get((error.status_code, error.detail), error.detail)
+    return error_response(HTTPException(error.status_code, message, error.headers))
 
 
 async def invalid(request: Request, error: Any) -> Response:

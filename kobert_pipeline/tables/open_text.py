@@ -32,7 +32,7 @@ DETECTED = "text in UTF-8, CP949 or UTF-16"
 
 
 def _open_decompressed(path: Path) -> IO[bytes]:
-    match path.suffix:
+    match path.suffix.lower():
         case ".gz":
             return cast(IO[bytes], gzip.open(path, "rb"))
         case ".bz2":

@@ -81,7 +81,9 @@ assert sys.modules["kiwipiepy"] is None
     result = fresh(code, cwd=away)
     assert result.code == 0, result.err[-2000:]
     assert "kobert pretrain runs/tiny/tiny.yaml" in (sent / "README.md").read_text(encoding="utf-8")
-    assert "kobert run runs/tiny/tiny.yaml" in (away / "trained" / "README.md").read_text(encoding="utf-8")
+    assert "kobert run YOUR_RECIPE.yaml --run-dir runs/tiny" in (away / "trained" / "README.md").read_text(
+        encoding="utf-8"
+    )
     tiny.copy_before(home, "pretrain")
     assert kobert("unbundle", away / "trained", "--run-dir", home).code == 0
     trained, expected = tiny.manifests(home), tiny.manifests()

@@ -3,6 +3,8 @@
 import json
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,7 @@ import pytest
 
 from kobert_pipeline import files
 from kobert_pipeline.config import recipe_file
-from kobert_pipeline.errors import Damaged, NotOurs
+from kobert_pipeline.errors import Damaged, NotOurs, UserError
 from kobert_pipeline.runs import manifest, runner, stage_folder
 from kobert_pipeline.runs.seeds import current_seeds
 from kobert_pipeline.training.plan import STEP
@@ -260,6 +262,25 @@ def test_the_lock_of_a_run_overwrites_nothing(tmp_path) -> None:
     with files.locked(tmp_path):
         pass
     assert (tmp_path / ".lock").read_text() == "mine"
+
+
+def test_the_lock_of_a_run_holds_in_its_own_process_too(tmp_path) -> None:
+    with files.locked(tmp_path):
+        with pytest.raises(UserError, match="works on"), files.locked(tmp_path / "." / "x" / ".."):
+            pass
+        held = subprocess.run([sys.executable, "-c", HOLDS, tmp_path], capture_output=True, text=True)
+        assert "works on" in held.stderr, "the second lock's end did not end the first"
+    with files.locked(tmp_path):
+        pass
+
+
+HOLDS = """
+import sys
+from pathlib import Path
+from kobert_pipeline.files import locked
+with locked(Path(sys.argv[1])):
+    pass
+"""
 
 
 def test_a_record_that_was_changed_is_refused(tmp_path) -> None:

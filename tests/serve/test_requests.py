@@ -38,8 +38,9 @@ def tokenize(client: TestClient, *texts: str) -> Any:
     ("path", "body", "status", "said"),
     [
         ("tokenize", b'{"input": ', 400, "the body is not JSON: "),
-        ("tokenize", b"\xff\xfe", 400, "body"),
-        ("tokenize", b"[" * 100_000, 400, "body"),
+        ("tokenize", b"\xff\xfe", 400, "the body is not JSON"),
+        ("tokenize", '{"input": "가"}'.encode("cp949"), 400, "the body is not JSON in UTF-8"),
+        ("tokenize", b"[" * 100_000, 400, "the body is not JSON in UTF-8, or nested too deeply"),
         ("tokenize", b"", 422, "a JSON object was expected"),
         ("tokenize", b"[]", 422, "a JSON object was expected"),
         ("tokenize", {}, 422, "input: "),
@@ -72,7 +73,7 @@ def tokenize(client: TestClient, *texts: str) -> Any:
         ("similar", {"query": "a", "texts": ["b"], "by": "weighted"}, 422, "by: "),
         ("similar", {"query": "a", "texts": ["b"] * 4}, 422, "there are 4 texts; a request may have 3"),
         ("similar", {"query": "a" * 21, "texts": ["b"] * 3}, 422, "longer than 20 characters"),
-        ("nothing", {}, 404, "Not Found"),
+        ("nothing", {}, 404, "there is no /v1/nothing; the paths are /v1/classify, /v1/answer"),
     ],
 )
 def test_a_mistake_is_refused_in_one_sentence(
@@ -97,6 +98,7 @@ def test_a_body_is_json_by_its_header_too(client_of: Any) -> None:
         "/v1/tokenize", headers={"Origin": "http://x", "Access-Control-Request-Method": "POST"}
     )
     assert refusal(preflight)[0] == 405
+    assert refusal(preflight)[2] == "/v1/tokenize takes POST, not OPTIONS"
     assert not [name for name in preflight.headers if name.startswith("access-control")]
 
 
