@@ -199,7 +199,7 @@ def stated(folder: Path, key: str) -> str | None:
 
 def load_checkpoint_tokenizer(folder: Path) -> Any:
     """The tokenizer in `folder`, as `load_tokenizer` does. Where its files do not name its class, that is the model
-    type's, also for a config without `model_type`."""
+    type's, also for a config without `model_type`. Raises UserError also for a class that found no vocabulary."""
     from transformers import AutoConfig
 
     path = folder / CONFIG
@@ -208,9 +208,27 @@ def load_checkpoint_tokenizer(folder: Path) -> Any:
         if name.endswith((".json", ".txt")) and (folder / name).is_file():
             refuse_other_encoding(folder / name)
     if not isinstance(config, dict) or (folder / VOCABULARY_FILE).is_file():
-        return load_tokenizer(folder)
-    canonical = with_label_keys(with_model_type(config, path))
-    return load_tokenizer(folder, **({} if canonical == config else {"config": AutoConfig.for_model(**canonical)}))
+        settings = {}
+    else:
+        canonical = with_label_keys(with_model_type(config, path))
+        settings = {} if canonical == config else {"config": AutoConfig.for_model(**canonical)}
+    tokenizer = load_tokenizer(folder, **settings)
+    refuse_no_vocabulary(folder, tokenizer)
+    return tokenizer
+
+
+def refuse_no_vocabulary(folder: Path, tokenizer: Any) -> None:
+    """Raise UserError where a tokenizer loaded from `folder` knows nothing but its special and added tokens: where no
+    vocabulary file has the name that its class expects, `transformers` goes on without one."""
+    if set(tokenizer.get_vocab()) - set(tokenizer.all_special_tokens) - set(tokenizer.get_added_vocab()):
+        return
+    present = ", ".join(name for name in VOCABULARIES if (folder / name).is_file())
+    name, expected = type(tokenizer).__name__, " or ".join(tokenizer.vocab_files_names.values())
+    raise UserError(
+        f"{folder}: its tokenizer has no tokens but special ones, since a {name} reads {expected}, and the folder has "
+        f"{present}; name the class that reads {present} as tokenizer_class in tokenizer_config.json, or give a "
+        "checkpoint with a tokenizer.json"
+    )
 
 
 def refuse_other_encoding(path: Path) -> None:

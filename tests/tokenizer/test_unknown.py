@@ -48,8 +48,9 @@ def without(*syllables: str) -> list[str]:
 
 
 def make_features(tokenizer: Path, folder: Path, texts: list[str] = TEXTS) -> dict[str, Any]:
-    for name in ("train", "dev"):
-        rows = [f"{text}\t{index % 2}" for index, text in enumerate(texts)]
+    # a dev file must not have the texts of the training file, so it has their words in another order
+    for name, order in (("train", 1), ("dev", -1)):
+        rows = [f"{' '.join(text.split()[::order])}\t{index % 2}" for index, text in enumerate(texts)]
         (folder / f"{name}.tsv").write_text("\n".join(["text\tlabel", *rows]) + "\n", encoding="utf-8")
     options = FeaturesOptions(task="classification", train="train.tsv", dev="dev.tsv", max_length=32)
     return features.run(options, tokenizer, folder, folder / "features")
@@ -105,6 +106,26 @@ def test_a_tokenizer_that_does_not_find_its_own_words_is_refused_in_use_too(
         assert load_for_use(folder)
         return
     with pytest.raises(UserError, match="words of its own vocabulary: ") as refused:
+        load_for_use(folder)
+    assert cause in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("model_type", "file", "cause"),
+    [
+        ("bert", "spiece.model", "a BertTokenizer reads vocab.txt or tokenizer.json, and the folder has spiece.model;"),
+        ("bert", "vocab.json", "a BertTokenizer reads vocab.txt or tokenizer.json, and the folder has vocab.json;"),
+        ("roberta", "vocab.txt", "tokenizer.json, and the folder has vocab.txt; name the class that reads vocab.txt"),
+    ],
+)  # fmt: skip
+def test_a_tokenizer_whose_class_expects_another_file_is_refused(
+    model_type: str, file: str, cause: str, tmp_path: Path
+) -> None:
+    """`transformers` goes on with the special tokens alone, so that all texts would be the same."""
+    folder = tokenizer_folder(tmp_path / "tokenizer", KOREAN)
+    write_json(folder / "config.json", {"model_type": model_type})
+    (folder / "vocab.txt").rename(folder / file)
+    with pytest.raises(UserError, match="its tokenizer has no tokens but special ones, since") as refused:
         load_for_use(folder)
     assert cause in str(refused.value)
 
