@@ -135,7 +135,8 @@ def days(blocks: Iterable[Block]) -> Iterator[list[str]]:
             if messages:
                 yield messages
             messages, last_date = [], date
-        if text and not (NOT_TEXT.match(text[0]) or EVENT.match(text[0])):
+        # a message of several lines was typed, whatever its first line looks like
+        if len(text) > 1 or (text and not (NOT_TEXT.match(text[0]) or re.match(HAPPENED, text[0]))):
             messages.append("\n".join(text))
     if messages:
         yield messages

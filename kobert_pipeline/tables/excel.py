@@ -34,12 +34,16 @@ def read_excel(path: Path, columns: Mapping[str, str] = MappingProxyType({})) ->
                 yield UnreadableInput("wrong_type", problem, location)
             elif not any(values := [_text(cell.value) for cell in cells]):
                 continue
+            elif names and any(values[len(names) :]):
+                problem = f"{len(values)} columns, {len(names)} were expected, as in the row of names"
+                yield UnreadableInput("columns", problem, location)
             elif names:
                 # a column without a name, as of row numbers, is nobody's
                 pairs = zip(names, [*values, *[""] * (len(names) - len(values))], strict=False)
                 yield Row({name: value for name, value in pairs if name}, location, index)
             else:
                 names = [normalize("NFC", value).strip() for value in values]
+                names = names[: max(index for index, name in enumerate(names, 1) if name)]
                 refuse_wrong_header(path, names, columns, "row")
     finally:
         workbook.close()

@@ -27,7 +27,7 @@ def plain_prose(markup):
             put(code, link, "")
     text = code.strip_code(normalize=True, collapse=True)
     return "\n".join(
-        line.strip(" \t*#:;") for line in text.splitlines() if any(character.isalnum() for character in line)
+        line.lstrip(" \t*#:;").rstrip() for line in text.splitlines() if any(character.isalnum() for character in line)
     )
 
 

@@ -36,6 +36,11 @@ SUBTITLES = {
         "<SYNC Start=2><P Class=KRCC>&nbsp;\n<SYNC Start=3><P Class=KRCC>또 봐요<P Class=ENCC>See you\n</BODY></SAMI>",
         {"KRCC": "비가 오네요\n또 봐요", "ENCC": "See you"},
     ),
+    "smi ": (
+        "<SAMI><BODY><SYNC Start=1><P Class=KRCC>1부예요\n</BODY></SAMI>\n"
+        "<SAMI><HEAD><TITLE>2부</TITLE></HEAD><BODY><SYNC Start=1><P Class=KRCC>2부예요\n</BODY></SAMI>",
+        {"KRCC": "1부예요\n2부예요"},
+    ),
     "ass": (
         "[Script Info]\nTitle: x\n[Events]\n"
         "Dialogue: 0,0:00:01.00,0:00:04.00,A,,0,0,0,,{\\an8}비가, 오네요\\N우산은?\n",
@@ -63,6 +68,13 @@ CHATS = {
             "부장님이 갑자기 회의실에 들어왔습니다.\n물도요\n선생님이 저를 초대했습니다. 갈게요",
             "네",
         ],
+    ),
+    "messages that look like events": (
+        "\ufeff산악회 님과 카카오톡 대화\n저장한 날짜 : 2023-05-02 21:10:11\n\n"
+        "--------------- 2023년 5월 1일 월요일 ---------------\n"
+        "[이모] [오후 2:59] 2023년 5월 7일 오후 7:00\n시청역 3번 출구\n[이모] [오후 3:00] 2023-05-07 19:00, 거기서요\n"
+        "[삼촌] [오후 3:01] 지도: 아래를 봐\n역 앞이야\n[삼촌] [오후 3:02] 지도: 시청역\n",
+        ["2023년 5월 7일 오후 7:00\n시청역 3번 출구\n2023-05-07 19:00, 거기서요\n지도: 아래를 봐\n역 앞이야"],
     ),
     "KakaoTalk on a PC": (
         "\ufeff산악회 님과 카카오톡 대화\n저장한 날짜 : 2023-05-02 21:10:11\n\n"

@@ -50,6 +50,12 @@ def test_a_column_without_a_name_is_not_read_and_a_short_row_is_filled(tmp_path:
     ]
 
 
+def test_a_value_beyond_the_named_columns_is_refused_with_its_row(tmp_path: Path) -> None:
+    rows = rows_of(xlsx(tmp_path / "a.xlsx", [["text", "label", None], ["가", 1, None], ["나", 0, "더"]]))
+    assert isinstance(rows[0], Row) and isinstance(rows[1], UnreadableInput)
+    assert str(rows[1]).endswith("row 3: 3 columns, 2 were expected, as in the row of names")
+
+
 def test_a_carriage_return_of_excel_and_a_date_are_text(tmp_path: Path) -> None:
     path = xlsx(tmp_path / "a.xlsx", [["text", "day"], ["가_x000D_\n나", date(2026, 3, 4)]])
     assert [row.cells for row in readable(read_rows(path))] == [{"text": "가\r\n나", "day": "2026-03-04"}]

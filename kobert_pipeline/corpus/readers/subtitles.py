@@ -24,7 +24,8 @@ LYRICS = re.compile(r"(?:\[\d\d:\d\d(?:\.\d+)?\]|<\d\d:\d\d(?:\.\d+)?>|\{\d+\}\{
 SYNC = re.compile(r"<sync\b[^<>]*>", re.IGNORECASE)
 PARAGRAPH = re.compile(r"(?=<p\b)", re.IGNORECASE)
 LANGUAGE = re.compile(r"<p\b[^<>]*\bclass\s*=\s*[\"']?(\w+)", re.IGNORECASE)
-COMMENT = re.compile(r"<!--.*?-->|</body>.*", re.IGNORECASE | re.DOTALL)
+COMMENT = re.compile(r"<!--.*?-->|</body>.*?(?=<sync\b|\Z)", re.IGNORECASE | re.DOTALL)
+"""A comment, and what is between the end of an SMI file and the first subtitle of one that was joined to it."""
 
 
 class Subtitles(Reader):

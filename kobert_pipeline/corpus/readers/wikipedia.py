@@ -183,7 +183,7 @@ def prose(markup: str) -> str:
     replace_nodes(code, _for_link)
     text = code.strip_code(normalize=True, collapse=True)
     lines = [line for line in text.splitlines() if any(character.isalnum() for character in line)]
-    return "\n".join(line.strip(" \t*#:;") for line in lines)
+    return "\n".join(line.lstrip(" \t*#:;").rstrip() for line in lines)  # marks of lists are at the beginning
 
 
 def replace_nodes(code: Any, replace: Callable[[Any], list[Any] | None], inner_first: bool = False) -> None:
