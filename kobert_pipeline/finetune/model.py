@@ -31,12 +31,13 @@ from kobert_pipeline.files import read_json
 from kobert_pipeline.finetune.batching import max_padding_on, padded
 from kobert_pipeline.finetune.encoder_layers import first_token_view, keep_first_token
 from kobert_pipeline.finetune.feature_based import CONFIG, FeatureBasedClassifier, FeatureBasedModel, FeatureBasedTagger
+from kobert_pipeline.finetune.inference_state import added_tokens
 from kobert_pipeline.finetune.packed import packed, packed_view
 from kobert_pipeline.finetune.pooling import SentenceVectors
 from kobert_pipeline.progress import track
 from kobert_pipeline.questions.exact_match import TYPES
 from kobert_pipeline.tokenizer.special_tokens import PAD_ID
-from kobert_pipeline.training.hf_config import DEFAULT_LABELS, added_tokens, fine_tuned_for, model_class, output_names
+from kobert_pipeline.training.hf_config import DEFAULT_LABELS, model_class, output_names
 from kobert_pipeline.training.weight_files import load_pretrained
 
 if TYPE_CHECKING:
@@ -274,7 +275,7 @@ def predict(
     outputs = task.by_label(outputs)
     if calibrate:
         task = task.calibrate(outputs, features)
-        _, state = fine_tuned_for(model.config.to_dict())
+        state = (model.config.task_specific_params or {}).get(task.name, {})
         # an option of an earlier calibration must not stay: `inference_state` leaves out what is the default now
         other = {name: value for name, value in state.items() if name not in task.inference_options}
         model.config.task_specific_params = {task.name: other | task.inference_state()}

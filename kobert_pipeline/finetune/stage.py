@@ -20,12 +20,13 @@ from kobert_pipeline.finetune import distill, with_ngrams
 from kobert_pipeline.finetune.class_weights import ClassWeights, label_weights
 from kobert_pipeline.finetune.cross_fit import Fold, without
 from kobert_pipeline.finetune.distill import Distillation, SoftLabels
+from kobert_pipeline.finetune.inference_state import fine_tuned_for
 from kobert_pipeline.finetune.ngrams import Ngrams
 from kobert_pipeline.finetune.plan import FinetunePlan, Plans
 from kobert_pipeline.finetune.results import PREDICTIONS, record_test, rounded_ablation, rounded_scores, split_details
 from kobert_pipeline.tokenizer.loading import vocabulary_in
 from kobert_pipeline.training.evaluations import EVALUATIONS, Evaluations, read_evaluations
-from kobert_pipeline.training.hf_config import fine_tuned_for, max_input_length
+from kobert_pipeline.training.hf_config import max_input_length
 from kobert_pipeline.training.plan import TRAINING_WRITES
 from kobert_pipeline.training.trackers import Tracking
 

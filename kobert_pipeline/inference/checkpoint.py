@@ -22,13 +22,13 @@ from kobert_pipeline.features.format import Features, features_of_ids
 from kobert_pipeline.features.in_parts import featurize_in_parts
 from kobert_pipeline.features.predicted import Predicted
 from kobert_pipeline.features.task import Example, Task
+from kobert_pipeline.finetune.inference_state import inference_length
 from kobert_pipeline.finetune.ngrams import NgramModel
 from kobert_pipeline.finetune.onnx_model import OnnxModel
 from kobert_pipeline.finetune.with_ngrams import WithNgrams
 from kobert_pipeline.inference.loading import TORCH, load, load_errors
 from kobert_pipeline.inference.task_of_checkpoint import choose_task, for_model, task_by_head, task_options
 from kobert_pipeline.inference.windows import TRUNCATE, mean_by_text, splits, windows_of
-from kobert_pipeline.training.hf_config import inference_length
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from kobert_pipeline.errors import UserError, did_you_mean
 from kobert_pipeline.features.format import features_of_ids
 from kobert_pipeline.features.rows import by_tokens, refuse_not_finite
 from kobert_pipeline.files import digest, sha256
+from kobert_pipeline.finetune.inference_state import trained_pooling
 from kobert_pipeline.inference.encoders import POOLINGS, encoder_of
 from kobert_pipeline.inference.loading import AUTO, FILES, TORCH, load
 from kobert_pipeline.inference.token_weights import TokenWeights
@@ -25,7 +26,7 @@ from kobert_pipeline.inference.windows import mean_by_text, splits, windows_of
 from kobert_pipeline.morphemes.normalization import replace_surrogates
 from kobert_pipeline.morphemes.segmenter import batches_of
 from kobert_pipeline.tokenizer.tagged_morphemes import morphemes_of_tokens, with_tags
-from kobert_pipeline.training.hf_config import refuse_causal_cls, trained_pooling
+from kobert_pipeline.training.hf_config import refuse_causal_cls
 from kobert_pipeline.training.weight_files import weight_files
 
 BATCH_TOKENS = 8192

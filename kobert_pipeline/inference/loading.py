@@ -21,13 +21,13 @@ from kobert_pipeline.checkpoint.source import (
 )
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.finetune import onnx_model
+from kobert_pipeline.finetune.inference_state import added_tokens, inference_length
 from kobert_pipeline.finetune.ngrams import NO_ENCODER, NgramModel
 from kobert_pipeline.runs import manifest
 from kobert_pipeline.runs.manifest import is_finished, verify
 from kobert_pipeline.tokenizer import tokenizers_only
 from kobert_pipeline.tokenizer.loading import add_tokens, is_morpheme_tokenizer
 from kobert_pipeline.tokenizer.unknown import refuse_misread_vocabulary
-from kobert_pipeline.training.hf_config import added_tokens, inference_length
 from kobert_pipeline.training.weight_files import NGRAMS, ONNX, ONNX_INT8, WEIGHTS, lack_of_weights, weight_files
 
 MODEL_FILES = ("config.json", WEIGHTS)

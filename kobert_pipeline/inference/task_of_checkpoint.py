@@ -10,8 +10,9 @@ from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.features.tasks.multilabel import Multilabel
 from kobert_pipeline.files import read_json
+from kobert_pipeline.finetune.inference_state import fine_tuned_for
 from kobert_pipeline.inference.loading import head_of
-from kobert_pipeline.training.hf_config import fine_tuned_for, output_names
+from kobert_pipeline.training.hf_config import output_names
 
 TASK_BY_HEAD = {
     "ForSequenceClassification": "classification", "ForMultipleChoice": "choice", "ForQuestionAnswering": "korquad",

@@ -16,6 +16,7 @@ from kobert_pipeline.features.metrics import mean
 from kobert_pipeline.features.options import FeaturesOptions
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.files import digest, read_json
+from kobert_pipeline.finetune.inference_state import fine_tuned_for
 from kobert_pipeline.pipeline.card_from_dev import with_dev
 from kobert_pipeline.pipeline.recipe import SECTIONS_FROM_TEXT, Recipe
 from kobert_pipeline.pipeline.run import origin
@@ -29,7 +30,6 @@ from kobert_pipeline.publish.quantization_loss import cost_on_dev, cost_on_held_
 from kobert_pipeline.runs import manifest
 from kobert_pipeline.runs.compare import ablation_by_metric, final_split, scores_by_metric
 from kobert_pipeline.runs.content_hash import ROUNDED
-from kobert_pipeline.training.hf_config import fine_tuned_for
 
 Manifest = dict[str, Any]
 

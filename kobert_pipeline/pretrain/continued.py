@@ -7,7 +7,7 @@ from typing import Any
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.pretrain.architecture import Architecture, switch_off_dropout
 from kobert_pipeline.pretrain.objective import Objective
-from kobert_pipeline.training.hf_config import max_input_length
+from kobert_pipeline.training.hf_config import DEFAULT_LABELS, max_input_length
 
 ARCHITECTURES = {name: name for name in ("albert", "bert", "electra", "modernbert", "roberta")} | {
     "xlm-roberta": "roberta"
@@ -47,6 +47,7 @@ def load(
     import transformers
 
     config = transformers.AutoConfig.from_pretrained(folder, trust_remote_code=False)
+    forget_task(config)
     values = config.to_dict()
     refuse_unfit(objective, max_length, values, "the checkpoint")
     dropouts = switch_off_dropout(config)
@@ -60,3 +61,9 @@ def load(
     model.config.update(dropouts)
     architecture = Architecture.of_model(config, "the checkpoint", logits_chunk_size=logits_chunk_size)
     return architecture, model, {"weights_started_at_random": len(info["missing_keys"])}
+
+
+def forget_task(config: Any) -> None:
+    """Take from a config what belongs to the head of an earlier fine-tuning, which another one replaces."""
+    config.task_specific_params = config.problem_type = None
+    config.id2label, config.label2id = dict(DEFAULT_LABELS), {label: index for index, label in DEFAULT_LABELS.items()}

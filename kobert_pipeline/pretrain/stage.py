@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from kobert_pipeline.pretrain.held_out import HeldOutEvaluator
     from kobert_pipeline.training.evaluations import Evaluations
 
-VERSION = 1
+VERSION = 2
 EVALUATIONS, FEWEST_STEPS = 10, 50
 """How often a training is evaluated by default, and the steps between two evaluations of a short one, since one costs
 as much as five steps."""

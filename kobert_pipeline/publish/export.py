@@ -11,11 +11,11 @@ from typing import Any
 from tokenizers import AddedToken, Tokenizer
 
 from kobert_pipeline.files import read_json, write_json
+from kobert_pipeline.finetune.inference_state import added_tokens, inference_length, trained_pooling
 from kobert_pipeline.publish.consistency import refuse_disagreement, segments
 from kobert_pipeline.publish.licences import LICENSE_FILE
 from kobert_pipeline.tokenizer.loading import add_tokens, is_morpheme_tokenizer, load_tokenizer
 from kobert_pipeline.tokenizer.plain import PLAIN
-from kobert_pipeline.training.hf_config import added_tokens, inference_length, trained_pooling
 from kobert_pipeline.training.weight_files import NGRAMS_FOLDER, WEIGHTS
 
 SENTENCE_TRANSFORMERS_MODULES = [

@@ -13,6 +13,7 @@ from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.in_parts import featurize_in_parts
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.files import atomic_write, read_json, write_json
+from kobert_pipeline.finetune.inference_state import inference_length
 from kobert_pipeline.finetune.ngrams import CONFIG, NgramModel, Ngrams
 from kobert_pipeline.progress import report
 from kobert_pipeline.publish.card_facts import CardFacts, Compare, RoundingCost, WeightFile
@@ -22,7 +23,6 @@ from kobert_pipeline.publish.quantization_loss import difference
 from kobert_pipeline.publish.snippets import EXAMPLE
 from kobert_pipeline.tokenizer.loading import load_tokenizer, vocabulary_in
 from kobert_pipeline.tokenizer.plain import PLAIN
-from kobert_pipeline.training.hf_config import inference_length
 from kobert_pipeline.training.weight_files import NGRAMS
 
 

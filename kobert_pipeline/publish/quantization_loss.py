@@ -11,10 +11,10 @@ from kobert_pipeline.features.predicted import Predicted
 from kobert_pipeline.features.rows import Logits, by_length, outputs_by_row, pad_id_of
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.files import read_json
+from kobert_pipeline.finetune.inference_state import fine_tuned_for, inference_length
 from kobert_pipeline.finetune.with_ngrams import with_ngrams
 from kobert_pipeline.publish.card_facts import RoundingCost, WeightFile
 from kobert_pipeline.tokenizer.loading import vocabulary_in
-from kobert_pipeline.training.hf_config import fine_tuned_for, inference_length
 from kobert_pipeline.training.weight_files import NGRAMS_FOLDER, WEIGHTS
 
 MAX_DOCUMENTS, MAX_TOKENS, BATCH_SIZE = 1000, 128, 64

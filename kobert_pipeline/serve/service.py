@@ -30,10 +30,13 @@ core, fewer and larger batches cost less: 32 clients with single texts had 12 te
 def load_model(
     name: str, checkpoint: str, long: str = "truncate", backend: str = "torch", tokenizer: str | None = None
 ) -> "ServedModel":
-    """The checkpoint, under this name."""
+    """The checkpoint, under this name, which errors give, too."""
     from kobert_pipeline.serve.model import ServedModel  # imports torch, which takes seconds
 
-    return ServedModel(name, checkpoint, long, backend, tokenizer)
+    try:
+        return ServedModel(name, checkpoint, long, backend, tokenizer)
+    except UserError as error:
+        raise UserError(f"{name} does not load: {error}") from error
 
 
 class Service:

@@ -1,5 +1,4 @@
-"""Questions to the config of a `transformers` model: its class, how many tokens it takes, and what fine-tuning stored
-there for inference."""
+"""Questions to the config of a `transformers` model: its class, its labels, how many tokens it takes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -55,34 +54,6 @@ def max_input_length(config: dict[str, Any]) -> int:
     return positions - config["pad_token_id"] - 1 if offset else positions
 
 
-def fine_tuned_for(config: dict[str, Any]) -> tuple[str | None, dict[str, Any]]:
-    """The task that a model was fine-tuned on, and its state for inference: `max_length` in training, and what the
-    task's `inference_state` returned. (None, {}) for a model that this package did not fine-tune."""
-    params = config.get("task_specific_params")
-    # fine-tuning stores one task, and the first entry is it
-    for name, state in params.items() if isinstance(params, dict) else ():
-        return name, state if isinstance(state, dict) else {}
-    return None, {}
-
-
-def added_tokens(config: dict[str, Any]) -> list[str]:
-    """The tokens that fine-tuning added to the tokenizer, such as markers around entities."""
-    tokens = fine_tuned_for(config)[1].get("added_tokens")
-    return [token for token in tokens if isinstance(token, str)] if isinstance(tokens, list) else []
-
-
-def inference_length(config: dict[str, Any]) -> int:
-    """The number of tokens at which texts are truncated (or split into windows) for a model: the `max_length` of its
-    fine-tuning, or else all that it takes."""
-    length = fine_tuned_for(config)[1].get("max_length", max_input_length(config))
-    if not isinstance(length, int) or length < 1:
-        raise UserError(
-            f"the config of a model gives {length!r:.40} as max_length of its fine-tuning; a positive number of tokens "
-            "was expected"
-        )
-    return min(max_input_length(config), length)
-
-
 def output_names(id2label: dict[Any, Any], names: Mapping[str, int | str]) -> list[str]:
     """The names of a head's outputs in their order, by a config, or by `names`: {name: the index of an output, or its
     name in the config}. Raises UserError for another index or name, and where two outputs would have one name."""
@@ -99,11 +70,6 @@ def output_names(id2label: dict[Any, Any], names: Mapping[str, int | str]) -> li
     if twice := next((name for name in names if renamed.count(name) != 1), None):
         raise UserError(f"labels: {twice} is the name of two outputs, or of none; name each output once")
     return renamed
-
-
-def trained_pooling(config: dict[str, Any]) -> str:
-    """The pooling that a sentence encoder was trained with, `mean` for other models."""
-    return str(fine_tuned_for(config)[1].get("pooling", "mean"))
 
 
 def refuse_causal_cls(is_causal: bool, pooling: str) -> None:

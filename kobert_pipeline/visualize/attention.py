@@ -14,13 +14,13 @@ import torch
 
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.rows import refuse_not_finite
+from kobert_pipeline.finetune.inference_state import fine_tuned_for
 from kobert_pipeline.finetune.model import drop_unsupported_inputs
 from kobert_pipeline.finetune.pooling import encoder_of
 from kobert_pipeline.inference.loading import load_encoder
 from kobert_pipeline.questions.exact_match import match_types
 from kobert_pipeline.tokenizer.loading import is_morpheme_tokenizer
 from kobert_pipeline.training.device import device
-from kobert_pipeline.training.hf_config import fine_tuned_for
 from kobert_pipeline.visualize.page import label_of
 from kobert_pipeline.visualize.tokens import Tokens
 

@@ -217,6 +217,21 @@ def test_what_cannot_be_pretrained_further_is_refused_in_one_sentence(
         assert said in complaint(checkpoint)
 
 
+def test_a_pretrained_classifier_is_saved_without_what_was_for_its_head(tmp_path: Path) -> None:
+    checkpoint = made("modernbert", tmp_path)
+    of_head = {
+        "task_specific_params": {"nsmc": {"max_length": 16}}, "problem_type": "single_label_classification",
+        "id2label": {"0": "나쁨", "1": "보통", "2": "좋음"}, "label2id": {"나쁨": 0, "보통": 1, "좋음": 2},
+    }  # fmt: skip
+    config = read_json(checkpoint / "config.json")
+    write_json(checkpoint / "config.json", config | of_head)
+    options = PretrainOptions(objective="mlm", max_length=64, batch_tokens=512)
+    load(options.objective, 64, None, checkpoint)[1].save_pretrained(tmp_path / "saved")
+    saved = read_json(tmp_path / "saved" / "config.json")
+    assert not {name: saved[name] for name in of_head if saved.get(name) is not None}
+    assert saved["hidden_size"] == config["hidden_size"]
+
+
 def test_a_tokenizer_that_cannot_serve_pretraining_is_refused(tiny: Any, tmp_path: Path) -> None:
     tokenizer = load_tokenizer(tiny.run_dir / "tokenizer")
     tokenizer.mask_token = None

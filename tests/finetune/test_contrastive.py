@@ -17,11 +17,11 @@ from kobert_pipeline.features.tasks.contrastive import Contrastive
 from kobert_pipeline.finetune.batching import Batches
 from kobert_pipeline.finetune.contrastive import ContrastiveModule, info_nce, text_numbers
 from kobert_pipeline.finetune.encoder_layers import layerwise_lr_decay
+from kobert_pipeline.finetune.inference_state import trained_pooling
 from kobert_pipeline.finetune.model import build, load, predict
 from kobert_pipeline.finetune.plan import FinetunePlan
 from kobert_pipeline.finetune.train import train_and_select
 from kobert_pipeline.training.evaluations import EVALUATIONS, read_evaluations
-from kobert_pipeline.training.hf_config import trained_pooling
 
 ARCHITECTURES = plugins.contract("architectures")
 VOCAB_SIZE, CLS, SEP = 120, 2, 3

@@ -12,6 +12,7 @@ import kobert_pipeline as kobert
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.task import Task
+from kobert_pipeline.finetune.inference_state import fine_tuned_for, inference_length
 from kobert_pipeline.finetune.model import logits
 from kobert_pipeline.inference.loading import load_tokenizer
 from kobert_pipeline.pretrain.architecture import Architecture
@@ -99,6 +100,34 @@ def test_a_model_that_names_no_task_does_what_its_head_can(saved: Callable, toke
     _, folder = saved("AutoModelForSequenceClassification", "bert", num_labels=1, problem_type="regression")
     [found] = kobert.load(folder, tiny.run_dir / "tokenizer").predict([text])
     assert set(found) - {"truncated"} == {"text", "score"}, "one output is a number"
+
+
+NSMC = {"nsmc": {"max_length": 16}}
+
+
+@pytest.mark.parametrize(
+    ("params", "named", "task"),
+    [
+        (NSMC, "BertForSequenceClassification", "nsmc"), (NSMC, "FeatureBasedClassifier", "nsmc"),
+        (NSMC, "BertForMaskedLM", None), (NSMC, "BertForTokenClassification", None), (NSMC, "BertModel", None),
+        (NSMC, "GPT2LMHeadModel", None), (NSMC, "RoFormerForSequenceClassification", "nsmc"),
+        ({"contrastive": {"max_length": 16}}, "RoFormerModel", "contrastive"),
+        ({"text-generation": {"max_length": 16}}, "GPT2ForSequenceClassification", None),
+        ({"text-generation": {"max_length": 50}} | NSMC, "GPT2ForSequenceClassification", "nsmc"),
+        ("nsmc", "BertForSequenceClassification", None), ({"nsmc": 5}, "BertForSequenceClassification", "nsmc"),
+    ],
+)  # fmt: skip
+def test_what_is_stored_for_another_task_or_another_head_is_not_read(params: Any, named: str, task: str | None) -> None:
+    config = {"task_specific_params": params, "architectures": [named], "max_position_embeddings": 64}
+    assert fine_tuned_for(config)[0] == task
+    is_stored = task is not None and params != {"nsmc": 5}
+    assert inference_length(config) == (16 if is_stored else 64)
+
+
+def test_a_model_with_another_head_than_its_stored_task_uses_its_head(saved: Callable, tiny: Any) -> None:
+    _, folder = saved("AutoModelForMaskedLM", "bert", task_specific_params=NSMC, problem_type="regression")
+    [found] = kobert.load(folder, tiny.run_dir / "tokenizer").predict(["대한민국의 [MASK]는 서울이다."], top_k=2)
+    assert [len(guesses) for guesses in found["masks"]] == [2]
 
 
 @pytest.mark.parametrize("names", (["O"], ["B-A", "I-A"]))

@@ -18,6 +18,7 @@ import kobert_pipeline as kobert
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.files import read_json, read_json_with_digest, write_json, write_json_with_digest
+from kobert_pipeline.finetune.inference_state import fine_tuned_for
 from kobert_pipeline.finetune.model import add_match_types, load
 from kobert_pipeline.pipeline.provenance import results_of, strip_local_paths
 from kobert_pipeline.pipeline.stages import plan
@@ -25,7 +26,6 @@ from kobert_pipeline.publish import verify
 from kobert_pipeline.publish.card_facts import CardFacts
 from kobert_pipeline.publish.export import code_licence, export
 from kobert_pipeline.publish.model_card import snippet
-from kobert_pipeline.training.hf_config import fine_tuned_for
 
 KINDS = {
     "nsmc": "AutoModelForSequenceClassification",

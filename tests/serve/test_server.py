@@ -118,7 +118,8 @@ def test_a_server_stops_while_it_loads(
 
 def test_a_server_that_cannot_start_says_why(tiny: Any, kobert: Any, tmp_path: Path) -> None:
     folder = tiny.run_dir / "publish" / "nsmc"
-    assert "gone is neither a folder (looked for in " in kobert("serve", "gone", "--port", 0).complaint
+    complaint = kobert("serve", "mood=gone", "--port", 0).complaint
+    assert "mood does not load: gone is neither a folder (looked for in " in complaint
     damaged = shutil.copytree(folder, tmp_path / "damaged")
     (damaged / "model.safetensors").write_bytes(b"")
     assert "model.safetensors" in kobert("serve", folder, damaged, "--port", 0).complaint
