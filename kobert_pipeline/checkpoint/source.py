@@ -36,6 +36,8 @@ TOKENIZER_FILES = (
     *VOCABULARIES, "merges.txt", TOKENIZER_CONFIG, "special_tokens_map.json", "added_tokens.json",
 )  # fmt: skip
 """Every file from which `transformers` makes a tokenizer."""
+SENTENCE_ENCODER = ("modules.json", "config_sentence_transformers.json", "*Pooling/config.json")
+"""What `sentence-transformers` says of how it makes vectors."""
 HUB_NAME = re.compile(r"([\w.-]+/[\w.-]+)(?:@([\w./-]+))?")
 """OWNER/NAME, with an optional @REVISION: a commit, a branch or a tag."""
 
@@ -105,7 +107,7 @@ def fetch(repo: str, revision: str | None, weights: str | None = WEIGHTS, tokeni
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HTTPError  # type: ignore[attr-defined]
 
-    small = [CONFIG, CARD, "training_manifest.json", *TOKENIZER_FILES, NGRAMS]
+    small = [CONFIG, CARD, "training_manifest.json", *TOKENIZER_FILES, NGRAMS, *SENTENCE_ENCODER]
     small += [f"{NGRAMS_FOLDER}/{name}" for name in (NGRAMS, CONFIG)]
     small += [f"{tokenizer}/{name}" for name in TOKENIZER_FILES] if tokenizer else []
     try:

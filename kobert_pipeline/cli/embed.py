@@ -65,6 +65,8 @@ def embed(
 
     if out:
         refuse_unwritable(out, "--out", FORMATS)
+    if tokens or learn_weights:
+        pooling = "mean"  # nothing is pooled, so it matters not what the model was trained with
     embedder = Embedder.load(checkpoint, tokenizer, pooling, numbers, weights, long, backend)
     if learn_weights:
         _learn_weights(embedder, file_batches(files, column), learn_weights)

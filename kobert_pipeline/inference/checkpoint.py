@@ -270,7 +270,7 @@ class Checkpoint:
         from kobert_pipeline.inference.embed import Embedder
 
         rows = text_list(texts)
-        vectors = Embedder(self.model, self.tokenizer, pooling, layers, weights, long).embed(rows)
+        vectors = Embedder(self.model, self.tokenizer, pooling, layers, weights, long, self.folder).embed(rows)
         return vectors[0] if isinstance(texts, str) else vectors
 
     def evaluate(

@@ -17,9 +17,9 @@ from kobert_pipeline.errors import UserError, did_you_mean
 from kobert_pipeline.features.format import features_of_ids
 from kobert_pipeline.features.rows import by_tokens, refuse_not_finite
 from kobert_pipeline.files import digest, sha256
-from kobert_pipeline.finetune.inference_state import trained_pooling
 from kobert_pipeline.inference.encoders import POOLINGS, encoder_of
 from kobert_pipeline.inference.loading import AUTO, FILES, TORCH, load
+from kobert_pipeline.inference.stored_pooling import stored_pooling
 from kobert_pipeline.inference.token_weights import TokenWeights
 from kobert_pipeline.inference.vector_files import Columns, write_vectors
 from kobert_pipeline.inference.windows import mean_by_text, splits, windows_of
@@ -47,6 +47,7 @@ class Embedder:
         layers: whose states are concatenated: 0 for the embeddings, 1 to n for the layers, -1 for the last.
         weights: the file of token weights, for the pooling `weighted`.
         long: what is done with texts of more than `max_length` tokens, one of `windows.LONG`.
+        folder: the checkpoint's, which may name the pooling.
 
     `truncated` counts the texts so far that had more than `max_length` tokens; `files` are the checkpoint's, where
     `load` has read them. Raises UserError for arguments that do not fit the model or each other.
@@ -60,10 +61,11 @@ class Embedder:
         layers: Sequence[int] = LAST,
         weights: str | Path | None = None,
         long: str = "truncate",
+        folder: Path | None = None,
     ) -> None:
         self.encoder, self.tokenizer, self.windows = encoder_of(model), tokenizer, splits(long)
         self.max_length = tokenizer.model_max_length
-        pooling = pooling or trained_pooling(model.config.to_dict())
+        pooling = pooling or stored_pooling(model.config.to_dict(), folder)
         self.pooling, self.layers = pooling, tuple(layers)
         refuse_unfit(pooling, self.layers, self.encoder.num_hidden_layers)
         if (pooling == "weighted") != (weights is not None):
@@ -95,7 +97,7 @@ class Embedder:
         loaded = load(folder, tokenizer, backend)
         if backend == AUTO and not getattr(loaded.model, "gives_states", True):
             loaded = load(folder, tokenizer, TORCH)  # the ONNX file, perhaps of another program, has no states
-        embedder = cls(loaded.model, loaded.tokenizer, pooling, layers, weights, long)
+        embedder = cls(loaded.model, loaded.tokenizer, pooling, layers, weights, long, loaded.folder)
         folders = dict.fromkeys((loaded.folder, loaded.tokenizer_folder))
         torch = loaded.backend == TORCH
         model_files = weight_files(loaded.folder) if torch else [FILES[loaded.backend]]

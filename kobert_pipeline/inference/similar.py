@@ -78,7 +78,8 @@ def embedders(
     def embedder_of(pooling: str | None) -> Embedder:
         chosen = LAST if pooling == "first-last" else layers
         loaded = load_once()
-        return Embedder(loaded.model, loaded.tokenizer, pooling, chosen, weights if pooling == "weighted" else None)
+        weights_file = weights if pooling == "weighted" else None
+        return Embedder(loaded.model, loaded.tokenizer, pooling, chosen, weights_file, folder=loaded.folder)
 
     return embedder_of
 

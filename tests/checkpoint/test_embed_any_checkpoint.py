@@ -129,3 +129,66 @@ def test_cls_of_a_causal_model_is_refused(tmp_path: Path) -> None:
     gpt2(tmp_path)
     with pytest.raises(UserError, match="causal model"):
         kobert_package.load(tmp_path).embed(TEXTS, "cls")
+
+
+@pytest.fixture
+def sentence_encoder(tmp_path: Path) -> Callable[..., Path]:
+    """A folder that sentence-transformers saves, of a random encoder with a pooling and further modules."""
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers import models as modules
+
+    (tmp_path / "encoder").mkdir()
+    bert_without_pooler(tmp_path / "encoder")
+
+    def made(pooling: Any, *more: str, **settings: Any) -> Path:
+        parts = [modules.Transformer(str(tmp_path / "encoder"), max_seq_length=64), modules.Pooling(32, pooling)]
+        parts += [modules.Dense(32, 16) if name == "Dense" else modules.Normalize() for name in more]
+        SentenceTransformer(modules=parts, device="cpu", **settings).save(str(tmp_path / "saved"))
+        return tmp_path / "saved"
+
+    return made
+
+
+@pytest.mark.parametrize("is_legacy", [False, True])
+@pytest.mark.parametrize("pooling", ["cls", "mean", "max"])
+def test_a_sentence_encoder_is_pooled_as_by_sentence_transformers(
+    pooling: str, is_legacy: bool, sentence_encoder: Callable[..., Path]
+) -> None:
+    from sentence_transformers import SentenceTransformer
+
+    folder = sentence_encoder(pooling, prompts={"query": "질문: "})
+    if is_legacy:
+        modes = {
+            f"pooling_mode_{name}": name.startswith(pooling) for name in ("cls_token", "mean_tokens", "max_tokens")
+        }
+        write_json(folder / "1_Pooling" / "config.json", {"word_embedding_dimension": 32, **modes})
+    theirs = SentenceTransformer(str(folder), device="cpu").encode(TEXTS)
+    np.testing.assert_allclose(kobert_package.load(folder).embed(TEXTS), theirs, atol=1e-5)
+    np.testing.assert_allclose(Embedder.load(folder).embed(TEXTS), theirs, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("pooling", "more", "settings", "reason"),
+    [
+        ("lasttoken", (), {}, "the pooling lasttoken"), (("cls", "mean"), (), {}, r"the pooling cls\+mean"),
+        ("cls", ("Dense", "Normalize"), {}, "Dense"),
+        ("cls", (), {"prompts": {"query": "질문: "}, "default_prompt_name": "query"}, "the prompt '질문: '"),
+    ],
+)  # fmt: skip
+def test_a_sentence_encoder_of_another_kind_is_refused(
+    pooling: Any, more: tuple[str, ...], settings: dict[str, Any], reason: str, sentence_encoder: Callable[..., Path]
+) -> None:
+    loaded = kobert_package.load(sentence_encoder(pooling, *more, **settings))
+    with pytest.raises(UserError, match=f"makes its vectors with {reason}, which is not done here"):
+        loaded.embed(TEXTS)
+    assert loaded.embed(TEXTS, pooling="mean").shape == (len(TEXTS), 32)
+
+
+@pytest.mark.parametrize("content", ["[]", "{}", "5", '[{"type": "Pooling"}]', '[{"path": "", "type": 5}]'])
+def test_files_of_a_sentence_encoder_that_say_nothing_are_one_sentence(
+    content: str, sentence_encoder: Callable[..., Path]
+) -> None:
+    folder = sentence_encoder("cls")
+    (folder / "modules.json").write_text(content)
+    with pytest.raises(UserError, match="does not list the modules of a sentence encoder"):
+        kobert_package.load(folder).embed(TEXTS)
