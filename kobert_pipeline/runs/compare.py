@@ -59,7 +59,7 @@ def _origin(run_dir: Path) -> dict[str, Any]:
     if manifest.is_finished(run_dir / "checkpoint"):
         counts = manifest.read(run_dir / "checkpoint")["counts"]
         start = {"checkpoint": counts["source"], "vocab_size": counts["vocab_size"], "parameters": counts["parameters"]}
-        return start | (_pretraining(run_dir, "checkpoint") if manifest.is_finished(run_dir / "pretrain") else {})
+        return start | (_pretraining(run_dir, "checkpoint") if _goes_on(run_dir) else {})
     if not manifest.is_finished(run_dir / "pretrain"):
         raise UserError(f"{run_dir.absolute()} is not a finished run: it has no {run_dir / 'pretrain' / FINISHED}")
     tokenizer, pretrain = (manifest.read(run_dir / stage) for stage in ("tokenizer", "pretrain"))
@@ -72,6 +72,14 @@ def _origin(run_dir: Path) -> dict[str, Any]:
     return sizes | _pretraining(run_dir, "tokenizer")
 
 
+def _goes_on(run_dir: Path) -> bool:
+    """Whether the models of a run with a checkpoint were pretrained further, by the records of the fine-tunings: the
+    folder of a pretraining may be of an earlier recipe."""
+    last = [record for folder in run_dir.glob("finetune/*") for record in current_seeds(folder)[0][-1:]]
+    starts = [start for record in last for start in ("pretrain", "checkpoint") if start in record["inputs"]]
+    return manifest.is_finished(run_dir / "pretrain") and (not starts or "pretrain" in starts)
+
+
 def _pretraining(run_dir: Path, vocabulary_of: str) -> dict[str, Any]:
     """The entries of a row about a pretraining: what it took and reached, and what its loss depends on. The vocabulary
     is taken from the stage `vocabulary_of`."""
@@ -79,6 +87,7 @@ def _pretraining(run_dir: Path, vocabulary_of: str) -> dict[str, Any]:
     return {
         "vocabulary": digest({name: file["sha256"] for name, file in files.items() if Path(name).name in VOCABULARIES}),
         "objective": pretrain["options"]["objective"],
+        "shards": pretrain["inputs"]["shards"],
         "tokens_seen": pretrain["counts"]["tokens_seen"],
         "held_out_loss": round(pretrain["counts"]["held_out_after"]["loss"], 4),
         "perplexity_per_character": [
@@ -177,13 +186,16 @@ def _is_of_a_seed(path: list[str]) -> bool:
 
 
 def _options(run_dir: Path) -> Iterator[tuple[str, Any]]:
-    """(name, value) of every option of a run's finished stages, as a recipe has it: the seeds of a fine-tuning are one
-    list. `publish` is left out, as it changes no number, and so are the trials of a grid, since a fine-tuning has the
-    setting that was chosen."""
+    """(name, value) of every option of a run's finished stages, as a recipe has it, and of every file that they read by
+    the first digits of its hash: the seeds of a fine-tuning are one list. `publish` is left out, as it changes no
+    number, and so are the trials of a grid, since a fine-tuning has the setting that was chosen."""
     for path in sorted(run_dir.rglob(FINISHED)):
         stage, *name = path.parent.relative_to(run_dir).parts
         if stage not in ("publish", "finetune") or name[1:] == [SOFT_LABELS]:
-            yield from manifest.flat(manifest.read(path.parent)["options"], ".".join([stage, *name])).items()
+            record, section = manifest.read(path.parent), ".".join([stage, *name])
+            yield from manifest.flat(record["options"], section).items()
+            read = {name: value for name, value in record["inputs"].items() if name.startswith("file ")}
+            yield from ((f"{section}: {name}", f"sha256 {value[:12]}") for name, value in read.items())
     for folder in sorted(run_dir.glob("finetune/*")):
         runs, _ = current_seeds(folder)
         if not runs:
@@ -296,7 +308,7 @@ def _scores_text(scores: dict[str, Any]) -> str:
 
 
 def loss_columns(rows: list[dict[str, Any]]) -> dict[str, str]:
-    """{key: title} of the columns of held-out losses, one for each objective and vocabulary.
+    """{key: title} of the columns of held-out losses, one for each objective, vocabulary and set of held-out texts.
 
     Losses of unlike objectives are sums of unlike things (NSP adds a loss of its own, RTD guesses between two classes),
     and a share of masked tokens changes how much context is left. A smaller vocabulary splits a text into more tokens,
@@ -307,21 +319,26 @@ def loss_columns(rows: list[dict[str, Any]]) -> dict[str, str]:
     for key, row in trained.items():
         others = [other for other_key, other in trained.items() if other_key != key]
         name, options = row["objective"]["name"], row["objective"]
-        namesakes = [other["objective"] for other in others if other["objective"]["name"] == name]
+        namesakes = [other for other in others if other["objective"]["name"] == name]
         # only what sets objectives of one name apart
-        varied = [option for option in options if any(other.get(option) != options[option] for other in namesakes)]
+        varied = [
+            option
+            for option in options
+            if any(other["objective"].get(option) != options[option] for other in namesakes)
+        ]
         objective = " ".join([name, *(f"{option}={options[option]}" for option in varied)])
         same_size = any(
             other["vocab_size"] == row["vocab_size"] and other["vocabulary"] != row["vocabulary"] for other in others
         )
         vocabulary = f"vocabulary {row['vocab_size']:,}" + (f" of {row['run']}" if same_size else "")
-        titles[key] = f"held-out loss ({objective}, {vocabulary})"
+        of_run = f", texts of {row['run']}" if any(other["shards"] != row["shards"] for other in namesakes) else ""
+        titles[key] = f"held-out loss ({objective}, {vocabulary}{of_run})"
     return titles
 
 
 def _loss_key(row: dict[str, Any]) -> str:
     """A key that is equal for rows whose held-out losses may be compared; "" for a row without such a loss."""
-    return digest([row["objective"], row["vocabulary"]]) if "objective" in row else ""
+    return digest([row["objective"], row["vocabulary"], row["shards"]]) if "objective" in row else ""
 
 
 def markdown(printed: list[Table]) -> str:

@@ -25,6 +25,8 @@ from kobert_pipeline.errors import UserError, os_error
 from kobert_pipeline.files import read_json_with_digest, write_json_with_digest
 from kobert_pipeline.pipeline import stages
 from kobert_pipeline.pipeline.recipe import Recipe
+from kobert_pipeline.runs import manifest
+from kobert_pipeline.runs.content_hash import input_hash
 from kobert_pipeline.runs.latex import escaped
 
 STAGES = main.STAGES
@@ -510,6 +512,7 @@ def test_losses_of_unlike_objectives_or_vocabularies_have_columns_of_their_own(t
         ("pretrain", ["options", "objective", "name"], "rtd", "held-out loss (rtd, vocabulary 1,500)"),
         ("pretrain", ["options", "objective", "mlm_probability"], 0.4, "mlm_probability=0.4, vocabulary 1,500)"),
         ("tokenizer", ["files", "morphemes.json", "sha256"], "0", "vocabulary 1,500 of run-2)"),
+        ("pretrain", ["inputs", "shards"], "0", "vocabulary 1,500, texts of run-3)"),
         ("tokenizer", ["counts", "vocab_size"], 1500, None),
     ]
     for number, (stage, keys, value, title) in enumerate(changes):
@@ -528,6 +531,33 @@ def test_losses_of_unlike_objectives_or_vocabularies_have_columns_of_their_own(t
         assert title is None or title in header
         for row in rows:
             assert sum(row.split(" | ")[column] != "-" for column in columns) == 1, title
+
+
+def test_compare_shows_which_files_differ(tiny, tmp_path, kobert) -> None:
+    other = tiny.copy(tmp_path / "other")
+    path = other / "features" / "nsmc" / "manifest.json"
+    changed = read_json_with_digest(path)
+    name = next(name for name in changed["inputs"] if name.startswith("file "))
+    before, changed["inputs"][name] = changed["inputs"][name], "0" * 64
+    write_json_with_digest(path, changed)
+    found = kobert("compare", tiny.run_dir, other, "--json").json["differences"]
+    assert found == {f"features.nsmc: {name}": [f"sha256 {before[:12]}", f"sha256 {'0' * 12}"]}
+
+
+def test_a_pretraining_of_an_earlier_recipe_is_not_the_start_of_a_model(tiny, tmp_path, kobert) -> None:
+    run = tiny.copy(tmp_path / "run", "pretrain", "tokenizer", "finetune")
+    shutil.copytree(run / "tokenizer", run / "checkpoint")
+    path = run / "checkpoint" / "manifest.json"
+    content = read_json_with_digest(path)
+    content["counts"] |= {"source": "mini-nsmc", "parameters": 5}
+    write_json_with_digest(path, content)
+    assert {row["start"] for row in kobert("compare", run, "--json").json["runs"]} == {"own pretraining from mini-nsmc"}
+    for path in run.glob("finetune/*/*/manifest.json"):
+        content = read_json_with_digest(path)
+        content["inputs"].pop("pretrain", None)
+        content["inputs"]["checkpoint"] = input_hash(manifest.read(run / "checkpoint"), None)
+        write_json_with_digest(path, content)
+    assert {row["start"] for row in kobert("compare", run, "--json").json["runs"]} == {"mini-nsmc"}
 
 
 def test_compare_prints_latex_tables_that_no_name_breaks(tiny, tmp_path, kobert) -> None:
