@@ -249,9 +249,11 @@ def recipe_description(path: Path) -> str:
 def note_truncated(checkpoint: Any, truncated: int, texts: int, pair: str | None = None) -> None:
     """Say how many of the texts have more tokens than the checkpoint reads, if any, and how to read them whole."""
     if truncated:
+        sides = ("ends", "beginnings")
+        lost, read = sides[::-1] if checkpoint.tokenizer.truncation_side == "left" else sides
         windows = (
-            "; --long windows reads them whole, which kobert evaluate can measure: a model of beginnings may be worse"
+            f"; --long windows reads them whole, which kobert evaluate can measure: a model of {read} may be worse"
         )
         advice = windows if checkpoint.task.takes_windows and pair is None else ""
         what = f"{truncated:,} of {texts:,} texts have more than {checkpoint.max_length} tokens"
-        print(f"note: {what}, and the encoder did not read their ends{advice}", file=sys.stderr)
+        print(f"note: {what}, and the encoder did not read their {lost}{advice}", file=sys.stderr)

@@ -26,7 +26,12 @@ def fills_masks(model: Any) -> bool:
 
 def fill_masks(model: Any, tokenizer: Any, texts: list[str], top_ks: Sequence[int]) -> list[dict[str, Any]]:
     """The `top_ks[i]` most likely tokens for each [MASK] of text i, with their probabilities. Raises UserError for a
-    text without [MASK], or with one that would be truncated."""
+    text without [MASK], or with one that would be truncated, and for a tokenizer that has none."""
+    if tokenizer.mask_token_id is None:
+        raise UserError(
+            f"{model.name_or_path}: its model fills masks, but its tokenizer has no mask token; name it as mask_token "
+            "in tokenizer_config.json"
+        )
     for text in texts:
         if tokenizer.mask_token not in text:
             raise UserError(

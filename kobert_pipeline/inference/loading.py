@@ -180,6 +180,7 @@ def load_tokenizer(folder: Path, with_transformers: bool = True) -> Any:
         if not with_transformers and tokenizers_only.is_enough(folder):
             return tokenizers_only.TokenizersOnly.from_folder(folder)
         tokenizer = load_checkpoint_tokenizer(folder)
+        tokenizer.model_max_length = tokenizers_only.length_limit(tokenizer.model_max_length)
         if not is_morpheme_tokenizer(tokenizer):
             refuse_misread_vocabulary(folder, tokenizer)
         return tokenizer

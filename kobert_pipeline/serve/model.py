@@ -117,7 +117,8 @@ class ServedModel:
             self.tokenize(["준비"])
 
     def _of_task(self) -> list[str]:
-        path = self.task.endpoint if self.task else "/v1/fill-mask" if self.checkpoint.fills_masks else None
+        fills_masks = self.checkpoint.fills_masks and self.tokenizer.mask_token_id is not None
+        path = self.task.endpoint if self.task else "/v1/fill-mask" if fills_masks else None
         return [*([path] if path else []), *(["/v1/rerank"] if self.reranker else [])]
 
     @property

@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from tokenizers import Encoding, Tokenizer
 
+from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import read_json
 
 TOKENIZER, SETTINGS = "tokenizer.json", "tokenizer_config.json"
@@ -18,6 +19,9 @@ CLASSES = ("TokenizersBackend", "PreTrainedTokenizerFast")
 NO_LIMIT = int(1e30)
 """`model_max_length` of a tokenizer without one, as in `transformers`."""
 
+SIDES = ("left", "right")
+"""Where a long text may lose tokens."""
+
 
 def is_enough(folder: Path) -> bool:
     """Whether the tokenizer in a folder needs nothing but `tokenizers`."""
@@ -25,6 +29,12 @@ def is_enough(folder: Path) -> bool:
         return False
     settings = read_json(folder / SETTINGS)
     return isinstance(settings, dict) and settings.get("tokenizer_class") in CLASSES
+
+
+def length_limit(value: Any) -> int:
+    """The number of tokens that a `model_max_length` allows; none or a number below 1, such as -1, is no limit."""
+    limit = int(value or 0)
+    return limit if limit >= 1 else NO_LIMIT
 
 
 class Encoded(dict[str, Any]):
@@ -48,7 +58,10 @@ class TokenizersOnly:
 
     def __init__(self, backend: Tokenizer, settings: dict[str, Any]) -> None:
         self.backend_tokenizer, self.settings = backend, settings
-        self.model_max_length = int(settings.get("model_max_length") or NO_LIMIT)
+        self.model_max_length = length_limit(settings.get("model_max_length"))
+        self.truncation_side = settings.get("truncation_side") or "right"
+        if self.truncation_side not in SIDES:
+            raise UserError(f"{SETTINGS}: truncation_side is {self.truncation_side!r:.40}; left or right was expected")
         backend.no_padding()
         backend.no_truncation()
 
@@ -99,9 +112,7 @@ class TokenizersOnly:
         pairs = [text_pair] if isinstance(text_pair, str) else text_pair
         inputs = texts if pairs is None else list(zip(texts, pairs, strict=True))
         if truncation:
-            limit = self.model_max_length if max_length is None else max_length
-            strategy = "longest_first" if truncation is True else truncation
-            self.backend_tokenizer.enable_truncation(limit, stride=stride, strategy=strategy)
+            self._truncate(truncation, max_length, stride)
         try:
             firsts = self.backend_tokenizer.encode_batch(inputs, add_special_tokens=add_special_tokens)
         finally:
@@ -119,3 +130,12 @@ class TokenizersOnly:
         if isinstance(text, str) and not return_overflowing_tokens:
             values = {name: rows[0] for name, rows in values.items()}
         return Encoded(encodings, values)
+
+    def _truncate(self, strategy: bool | str, max_length: int | None, stride: int) -> None:
+        """Let the next texts be truncated, on the side that the settings name."""
+        self.backend_tokenizer.enable_truncation(
+            self.model_max_length if max_length is None else max_length,
+            stride=stride,
+            strategy="longest_first" if strategy is True else strategy,
+            direction=self.truncation_side,
+        )

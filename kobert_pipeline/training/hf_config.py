@@ -10,6 +10,13 @@ from kobert_pipeline.errors import UserError
 DEFAULT_LABELS = {0: "LABEL_0", 1: "LABEL_1"}
 """The labels of a config that names none, which `transformers` leaves out of the file."""
 
+POSITIONS_AFTER_PADDING = (
+    "camembert", "data2vec-text", "esm", "ibert", "longformer", "luke", "mpnet", "roberta", "roberta-prelayernorm",
+    "xlm-roberta", "xlm-roberta-xl", "xmod",
+)  # fmt: skip
+"""Model types that number positions as RoBERTa does, from pad_token_id + 1 on; the embeddings below that are never
+used."""
+
 
 @dataclass(frozen=True)
 class ConfigValues:
@@ -49,8 +56,7 @@ def max_input_length(config: dict[str, Any]) -> int:
             f"the config of a {config.get('model_type')} model has no max_position_embeddings, so texts cannot be "
             "truncated to fit; add it to config.json"
         )
-    # RoBERTa numbers positions from pad_token_id + 1 on, and the embeddings below that are never used
-    offset = config.get("model_type") in ("roberta", "xlm-roberta")
+    offset = config.get("model_type") in POSITIONS_AFTER_PADDING
     return positions - config["pad_token_id"] - 1 if offset else positions
 
 

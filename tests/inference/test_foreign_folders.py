@@ -11,6 +11,7 @@ from safetensors.torch import load_file, save_file
 
 from kobert_pipeline.config.options import RENAMED
 from kobert_pipeline.files import read_json, write_json
+from kobert_pipeline.serve.model import ServedModel
 
 MARK = "its code ran"
 MODELING = f"""print("{MARK}")
@@ -117,6 +118,27 @@ def test_weights_that_are_not_numbers_or_not_of_the_model_are_one_sentence(
     assert "classifier.weight is [3, 3] in its weights and [2, 32] by" in kobert("predict", folder, "정말").complaint
     (folder / "model.safetensors").write_bytes(b"broken" * 9)
     assert "its weights are damaged" in kobert("predict", folder, "정말").complaint
+
+
+def test_a_tokenizer_without_a_limit_or_a_mask_token_is_used_or_one_sentence(
+    foreign: Callable[..., Path], kobert: Callable
+) -> None:
+    def changed(name: str, **settings: Any) -> Path:
+        folder = foreign(name)
+        path = folder / "plain" / "tokenizer_config.json"
+        kept = {key: value for key, value in (read_json(path) | settings).items() if value is not None}
+        write_json(path, kept)
+        return folder
+
+    text, plain = "정말 재밌다 " * 99, ("--tokenizer", "plain")
+    expected = kobert("predict", foreign("nsmc"), text, *plain, "--json").json
+    assert kobert("predict", changed("nsmc", model_max_length=-1), text, *plain, "--json").json == expected
+    folder = changed("nsmc", truncation_side="left")
+    assert "the encoder did not read their beginnings" in kobert("predict", folder, text, *plain).err
+    folder = changed("mlm", mask_token=None)
+    complaint = kobert("predict", folder, "정말 [MASK]", *plain).complaint
+    assert f"{folder}: its model fills masks, but its tokenizer has no mask token" in complaint
+    assert "/v1/fill-mask" not in ServedModel("mlm", str(folder), tokenizer="plain").endpoints
 
 
 @pytest.mark.parametrize(

@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 import torch
 from safetensors.numpy import load_file, save_file
+from transformers import AutoConfig, AutoModel
 
 from kobert_pipeline.config import plugins
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
 from kobert_pipeline.publish.consistency import refuse_disagreement
 from kobert_pipeline.publish.export import export
-from kobert_pipeline.training.hf_config import max_input_length
+from kobert_pipeline.training.hf_config import POSITIONS_AFTER_PADDING, max_input_length
 
 SMALL = {"num_hidden_layers": 1, "hidden_size": 32, "num_attention_heads": 2, "max_position_embeddings": 64}
 
@@ -105,6 +106,19 @@ def test_positions_of_roberta_start_after_that_of_its_padding(tokenizer, tmp_pat
         UserError, match=r"position_embeddings.weight is \[65, 32\].*\[64, 32\] \(max_position_embeddings\)"
     ):
         refuse_disagreement(model, tokenizer)
+
+
+@pytest.mark.parametrize("model_type", POSITIONS_AFTER_PADDING)
+def test_a_model_that_counts_positions_after_its_padding_takes_so_many_tokens_and_no_more(model_type: str) -> None:
+    sizes = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 48}
+    more = {"longformer": {"attention_window": [4]}, "xmod": {"languages": ["ko"], "default_language": "ko"}}
+    config = AutoConfig.for_model(
+        model_type, vocab_size=9, max_position_embeddings=24, pad_token_id=1, **sizes, **more.get(model_type, {})
+    )
+    model, length = AutoModel.from_config(config).eval(), max_input_length(config.to_dict())
+    assert length == 22 and model(input_ids=torch.full((1, length), 5)).last_hidden_state.shape[1] == length
+    with pytest.raises((IndexError, RuntimeError)):
+        model(input_ids=torch.full((1, length + 1), 5))
 
 
 def test_tied_weights_of_which_neither_is_stored_are_missing(tokenizer, tmp_path) -> None:

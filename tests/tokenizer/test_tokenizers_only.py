@@ -1,5 +1,6 @@
 """The tokenizer without `transformers` gives what `transformers` gives, with every argument that predictions use."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
+from kobert_pipeline.errors import UserError
+from kobert_pipeline.files import read_json, write_json
 from kobert_pipeline.tokenizer.tokenizers_only import NO_LIMIT, TokenizersOnly, is_enough
 
 PLAIN = Path(__file__).parents[2] / "models" / "mini-nsmc"
@@ -62,6 +65,33 @@ def test_pairs_are_tokenized_as_by_transformers(call: dict[str, Any], both: Any,
     ours, theirs = both
     firsts, seconds = map(list, zip(*pairs, strict=True))
     assert_equal(ours(firsts, seconds, **call), theirs(firsts, seconds, **call))
+
+
+TEXT, PAIR = "바다가 보이는 방이 정말 좋아요 " * 4, "또 가고 싶은 곳이에요 " * 3
+
+
+@pytest.mark.parametrize("call", [call for call in CALLS if "truncation" in call], ids="-".join)
+@pytest.mark.parametrize("pair", [None, PAIR])
+def test_long_texts_lose_their_beginnings_where_its_settings_say_so(
+    pair: str | None, call: dict[str, Any], tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(PLAIN, tmp_path / "left"))
+    settings = read_json(folder / "tokenizer_config.json") | {"truncation_side": "left"}
+    write_json(folder / "tokenizer_config.json", settings)
+    ours, theirs = TokenizersOnly.from_folder(folder), AutoTokenizer.from_pretrained(folder)
+    assert ours.truncation_side == theirs.truncation_side == "left"
+    pairs = None if pair is None else [pair]
+    assert_equal(ours([TEXT], pairs, **call), theirs([TEXT], pairs, **call))
+    with pytest.raises(UserError, match="truncation_side is 3; left or right was expected"):
+        TokenizersOnly(ours.backend_tokenizer, {"truncation_side": 3})
+
+
+@pytest.mark.parametrize(
+    ("value", "limit"),
+    [(None, NO_LIMIT), (-1, NO_LIMIT), (0, NO_LIMIT), (1e30, NO_LIMIT), (512, 512), ("512", 512), (512.0, 512)],
+)
+def test_a_maximum_length_below_1_is_none(value: Any, limit: int, both: Any) -> None:
+    assert TokenizersOnly(both[0].backend_tokenizer, {"model_max_length": value}).model_max_length == limit
 
 
 def test_its_properties_are_those_of_transformers(both: Any) -> None:
