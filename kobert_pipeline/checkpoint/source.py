@@ -36,7 +36,9 @@ TOKENIZER_FILES = (
     *VOCABULARIES, "merges.txt", TOKENIZER_CONFIG, "special_tokens_map.json", "added_tokens.json",
 )  # fmt: skip
 """Every file from which `transformers` makes a tokenizer."""
-SENTENCE_ENCODER = ("modules.json", "config_sentence_transformers.json", "*Pooling/config.json")
+SENTENCE_ENCODER = (
+    "modules.json", "config_sentence_transformers.json", "sentence_*_config.json", "*Pooling/config.json",
+)  # fmt: skip
 """What `sentence-transformers` says of how it makes vectors."""
 HUB_NAME = re.compile(r"([\w.-]+/[\w.-]+)(?:@([\w./-]+))?")
 """OWNER/NAME, with an optional @REVISION: a commit, a branch or a tag."""

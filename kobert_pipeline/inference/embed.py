@@ -19,7 +19,7 @@ from kobert_pipeline.features.rows import by_tokens, refuse_not_finite
 from kobert_pipeline.files import digest, sha256
 from kobert_pipeline.inference.encoders import POOLINGS, encoder_of
 from kobert_pipeline.inference.loading import AUTO, FILES, TORCH, load
-from kobert_pipeline.inference.stored_pooling import stored_pooling
+from kobert_pipeline.inference.sentence_encoder import stored_pooling
 from kobert_pipeline.inference.token_weights import TokenWeights
 from kobert_pipeline.inference.vector_files import Columns, write_vectors
 from kobert_pipeline.inference.windows import mean_by_text, splits, windows_of

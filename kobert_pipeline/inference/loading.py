@@ -23,6 +23,7 @@ from kobert_pipeline.errors import UserError
 from kobert_pipeline.finetune import onnx_model
 from kobert_pipeline.finetune.inference_state import added_tokens, inference_length
 from kobert_pipeline.finetune.ngrams import NO_ENCODER, NgramModel
+from kobert_pipeline.inference.sentence_encoder import sentence_length
 from kobert_pipeline.runs import manifest
 from kobert_pipeline.runs.manifest import is_finished, verify
 from kobert_pipeline.tokenizer import tokenizers_only
@@ -97,7 +98,9 @@ def load(name: str | Path, tokenizer: str | Path | None = None, backend: str = T
             f"{tokenizer_folder} has a tokenizer of {len(loaded)} tokens and the model in {folder} {tokens}; {fix}"
         )
     # the tokenizer of a run has no length of its own, and a published one may be edited
-    loaded.model_max_length = min(loaded.model_max_length, inference_length(model.config.to_dict()))
+    with load_errors(folder):
+        lengths = inference_length(model.config.to_dict()), sentence_length(folder)
+    loaded.model_max_length = min(loaded.model_max_length, *lengths)
     return Loaded(folder, tokenizer_folder, backend, model, loaded)
 
 

@@ -158,6 +158,7 @@ def test_a_sentence_encoder_is_pooled_as_by_sentence_transformers(
 
     folder = sentence_encoder(pooling, prompts={"query": "질문: "})
     if is_legacy:
+        write_json(folder / "sentence_bert_config.json", {"max_seq_length": 20, "do_lower_case": False})
         modes = {
             f"pooling_mode_{name}": name.startswith(pooling) for name in ("cls_token", "mean_tokens", "max_tokens")
         }

@@ -1,4 +1,4 @@
-"""The pooling that the folder of a checkpoint names: as fine-tuning here stored it, or in the files by which
+"""How a sentence encoder makes its vectors: as fine-tuning here stored it, or as the files say by which
 `sentence-transformers` loads it."""
 
 from pathlib import Path
@@ -7,6 +7,7 @@ from typing import Any
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import read_json
 from kobert_pipeline.finetune.inference_state import fine_tuned_for, trained_pooling
+from kobert_pipeline.tokenizer.tokenizers_only import length_limit
 
 MODULES, SETTINGS = "modules.json", "config_sentence_transformers.json"
 LEGACY = {
@@ -15,6 +16,8 @@ LEGACY = {
     "pooling_mode_lasttoken": "lasttoken",
 }  # fmt: skip
 """{the key that versions before 6 of sentence-transformers write: its name of the pooling}"""
+LENGTH_FILES = "sentence_*_config.json"
+"""The file with the length at which it truncates, named after a type of models in old versions."""
 SAME = ("cls", "mean", "max")
 """Its poolings that are ours of that name."""
 
@@ -41,6 +44,13 @@ def stored_pooling(config: dict[str, Any], folder: Path | None) -> str:
         f"{folder}: sentence-transformers makes its vectors with {reason}, which is not done here; embed with "
         f"sentence-transformers, or choose another pooling (--pooling {', '.join(SAME)})"
     )
+
+
+def sentence_length(folder: Path) -> int:
+    """The number of tokens at which `sentence-transformers` truncates texts for the encoder in a folder."""
+    is_encoder = (folder / MODULES).is_file()
+    settings = [read_json(path) for path in folder.glob(LENGTH_FILES)] if is_encoder else []
+    return length_limit(settings[0].get("max_seq_length") if settings and isinstance(settings[0], dict) else None)
 
 
 def _mode(config: dict[str, Any]) -> str:
