@@ -65,12 +65,7 @@ def embed(
 
     if out:
         refuse_unwritable(out, "--out", FORMATS)
-<<<<<<< HEAD
-    if tokens or learn_weights:
-        pooling = "mean"  # nothing is pooled, so it matters not what the model was trained with
-=======
     pooling = "mean" if tokens or learn_weights else pooling  # nothing is pooled then, whatever the model says
->>>>>>> cd261769 (A folder of sentence-transformers is embedded by the pooling that its modules.json names)
     embedder = Embedder.load(checkpoint, tokenizer, pooling, numbers, weights, long, backend)
     if learn_weights:
         _learn_weights(embedder, file_batches(files, column), learn_weights)
