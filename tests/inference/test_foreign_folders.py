@@ -73,9 +73,11 @@ def test_a_config_that_makes_no_model_is_one_sentence(foreign: Callable[..., Pat
         {"id2label": {"x": 1}},
         {"max_position_embeddings": None}, {"task_specific_params": {"nsmc": {"max_length": "long"}}},
         {"num_hidden_layers": 2},
-        {"id2label": {"0": "글", "1": "말"}}, {"task_specific_params": {"mrc": {"stride": "wide"}}},
+        {"id2label": {"0": "글", "1": "말"}},
     ):  # fmt: skip
         assert len(kobert("predict", foreign(**config), "정말 재밌다").complaint) > 50, config
+    folder = foreign("korquad", task_specific_params={"mrc": {"stride": "wide"}})
+    assert "stride" in kobert("predict", folder, "한글은 세종대왕이 만들었다.", "--question", "누가?").complaint
     for content in ("[]", "null", "{", "5"):
         folder = foreign()
         (folder / "config.json").write_text(content, encoding="utf-8")
