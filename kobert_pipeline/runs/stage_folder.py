@@ -33,8 +33,12 @@ def is_started(folder: Path) -> bool:
 
 
 def matches(name: str, writes: Iterable[str]) -> bool:
-    """Whether kobert wrote a file of the folder: it is a record, or matches one of the patterns."""
-    return matches_any(name, (*writes, *RECORDS))
+    """Whether kobert wrote a file of the folder: it is a record, or matches one of the patterns, or is what the library
+    safetensors writes until a file of weights is whole."""
+    writes = tuple(writes)
+    weights = (pattern.rpartition("/") for pattern in writes if pattern.endswith(".safetensors"))
+    unfinished = (f"{folder}{slash}.tmp??????" for folder, slash, _ in weights)
+    return matches_any(name, (*writes, *RECORDS, *unfinished))
 
 
 def foreign_files(folder: Path) -> list[str]:

@@ -108,7 +108,7 @@ def test_a_dropped_document_is_counted_and_kept_out_of_evaluation_sets(tmp_path,
 @pytest.mark.parametrize("columns", (60_000, 60_001))
 def test_a_header_of_sixty_thousand_columns_costs_no_square_and_no_page_of_names(columns: Any, tmp_path) -> None:
     names = [f"c{i}" for i in range(columns)]
-    (tmp_path / "a.csv").write_text(",".join(names) + "\n" + ",".join(names) + "\n", encoding="utf-8")
+    (tmp_path / "a.csv").write_text(",".join(names) + "\n" + ",".join(names).upper() + "\n", encoding="utf-8")
     began = time.process_time()
     assert len(list(Csv(path="a.csv", text="c59999").read(tmp_path))) == 1
     assert time.process_time() - began < 20  # it took minutes

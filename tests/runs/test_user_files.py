@@ -13,6 +13,7 @@ import pytest
 from kobert_pipeline import files
 from kobert_pipeline.config import recipe_file
 from kobert_pipeline.errors import Damaged, NotOurs, UserError
+from kobert_pipeline.pretrain.stage import WRITES
 from kobert_pipeline.runs import manifest, runner, stage_folder
 from kobert_pipeline.runs.seeds import current_seeds
 from kobert_pipeline.training.plan import STEP
@@ -255,6 +256,18 @@ def test_check_refuses_a_run_that_needs_more_disk_space_than_is_free(tiny, tmp_p
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=1000))
     complaint = kobert("check", tiny.recipe, "--run-dir", tmp_path / "x").complaint
     assert "disk" in complaint and "--run-dir" in complaint
+
+
+@pytest.mark.parametrize(
+    ("name", "ours"),
+    [
+        ("model/.tmpUwVH5P", True), ("checkpoints/.step-00000010.part/.tmpUwVH5P", True),
+        ("checkpoints/step-00000010/.tmpUwVH5P", True), (".tmpUwVH5P", False), ("model/.tmp", False),
+        ("model/tmpUwVH5P", False), ("model/mine/.tmpUwVH5P", False),
+    ],
+)  # fmt: skip
+def test_weights_that_were_being_written_when_a_command_was_killed_are_ours(name: str, ours: bool) -> None:
+    assert stage_folder.matches(name, WRITES) == ours
 
 
 def test_the_lock_of_a_run_overwrites_nothing(tmp_path) -> None:
