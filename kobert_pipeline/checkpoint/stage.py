@@ -28,7 +28,7 @@ from kobert_pipeline.progress import report
 from kobert_pipeline.tokenizer.loading import is_morpheme_tokenizer, vocabulary_in
 from kobert_pipeline.tokenizer.plain import PLAIN, PLAIN_FILES, save_plain
 from kobert_pipeline.training.hf_config import DEFAULT_LABELS, output_names, with_label_keys, with_model_type
-from kobert_pipeline.training.weight_files import WEIGHTS, read_weights, refuse_mismatched
+from kobert_pipeline.training.weight_files import WEIGHTS, read_weights, refuse_mismatched, refuse_unexpected
 
 VERSION = 2
 MODEL, TOKENIZER = "model", "tokenizer"
@@ -144,6 +144,7 @@ def count_parameters(model: Path, source: Path) -> int:
         model, trust_remote_code=False, use_safetensors=True, output_loading_info=True, ignore_mismatched_sizes=True
     )
     refuse_mismatched(source, info)
+    refuse_unexpected(source, loaded, info)
     if missing := sorted(key for key in info["missing_keys"] if not key.startswith(SPARE)):
         raise UserError(
             f"checkpoint: the weights lack {len(missing)} tensors of a {type(loaded).__name__}, such as {missing[0]}; "

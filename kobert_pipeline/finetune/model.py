@@ -38,7 +38,7 @@ from kobert_pipeline.progress import track
 from kobert_pipeline.questions.exact_match import TYPES
 from kobert_pipeline.tokenizer.special_tokens import PAD_ID
 from kobert_pipeline.training.hf_config import DEFAULT_LABELS, model_class, output_names
-from kobert_pipeline.training.weight_files import load_pretrained
+from kobert_pipeline.training.weight_files import load_pretrained, refuse_unexpected
 
 if TYPE_CHECKING:
     from kobert_pipeline.finetune.plan import FinetunePlan
@@ -180,6 +180,7 @@ def _pretrained(auto: Any, folder: Path, config: Any) -> Any:
     model, loading = auto.from_pretrained(
         folder, config=config, dtype=torch.float32, ignore_mismatched_sizes=True, output_loading_info=True
     )
+    refuse_unexpected(folder, model.base_model, loading)
     before = read_json(folder / "config.json")
     prefix = "" if model.base_model is model else model.base_model_prefix
     encoder = {name for name, _ in model.base_model.named_parameters(prefix=prefix)}

@@ -46,7 +46,7 @@ class DevEvaluator:
         best_folder = self.best_folder if is_best and is_main_process() else None
         if best_folder:
             self.model.save_pretrained(best_folder)
-        values = self.evaluations.add(step, scores, best_folder)
+        values = self.evaluations.add(step, scores, is_best, best_folder)
         metric = self.task.selection_metric(values)
         return {metric: values[metric], **values}
 

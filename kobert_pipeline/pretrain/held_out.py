@@ -74,12 +74,12 @@ class HeldOutEvaluator:
         # compared with earlier steps only: after a resume, a step evaluated again must not lose against its own loss
         evaluations = self.evaluations.values
         earlier = [known["loss"] for other_step, known in evaluations.items() if other_step < step]
-        best_folder = None
+        is_best, best_folder = rounded(values)["loss"] < min(earlier, default=math.inf), None
         with full_params(self.module):  # all ranks enter it, since gathering parameters is a collective
-            if is_main_process() and rounded(values)["loss"] < min(earlier, default=math.inf):
+            if is_main_process() and is_best:
                 best_folder = self.best_folder
                 self.module.architecture.save(self.module.model, best_folder)
-        return self.evaluations.add(step, values, best_folder)
+        return self.evaluations.add(step, values, is_best, best_folder)
 
     @property
     def best(self) -> int:
@@ -90,7 +90,8 @@ class HeldOutEvaluator:
         """Evaluate the initial model, also on each source by itself, unless a resumed run has done so."""
         values = self.evaluations[0] if 0 in self.evaluations else self(0)
         if any(f"{OF_SOURCE}{name}" not in values for name in self.of_source):  # a run may be killed between the two
-            self.evaluations.add(0, values | {f"{OF_SOURCE}{name}": value for name, value in self.by_source().items()})
+            of_sources = {f"{OF_SOURCE}{name}": value for name, value in self.by_source().items()}
+            self.evaluations.add(0, values | of_sources, is_best=True)
 
     def by_source(self) -> dict[str, float]:
         """The perplexity per character on the held-out documents of each source, of the model as it is now."""

@@ -268,6 +268,7 @@ def refuse_if_stale(job: Job) -> None:
 def _run_job(job: Job, verified: dict[Path, dict[str, Any]], redo: bool, redo_changed: bool) -> Outcome:
     """Run one job, or skip or reuse it. `verified` maps folders to the manifests that this command has checked."""
     start_time = time.monotonic()
+    read = _stamps(job)
     # raises for a missing or damaged input, and so before `redo` deletes a result that could not be created again
     record = record_of(job, verified)
     redo = redo or (redo_changed and manifest.stale_record(job.folder, record) is not None)
@@ -282,6 +283,7 @@ def _run_job(job: Job, verified: dict[Path, dict[str, Any]], redo: bool, redo_ch
         )  # after `start`, which writes the record that the other ranks compare
         with manifest.record_elapsed(job.folder) as elapsed:
             counts = _run_stage(job)
+        _refuse_changed(job, read)
         files = manifest.list_files(job.folder, job.writes)
         manifest.finish(job.folder, record, job.writes, files, counts, elapsed()._asdict(), **job.facts)
         for name in stage_folder.foreign_files(job.folder):
@@ -293,6 +295,19 @@ def _run_job(job: Job, verified: dict[Path, dict[str, Any]], redo: bool, redo_ch
     # so that later jobs, which read this folder, do not hash its files again
     verified[job.folder] = result
     return Outcome(job, status, time.monotonic() - start_time, result["counts"])
+
+
+def _stamps(job: Job) -> dict[Path, tuple[int, int]]:
+    """The size and time of each of the user's files that a job reads."""
+    return {path: (path.stat().st_size, path.stat().st_mtime_ns) for path in job.source_files()}
+
+
+def _refuse_changed(job: Job, read: dict[Path, tuple[int, int]]) -> None:
+    """Raise UserError where one of the user's files is not as it was when the job began: its result may be of either
+    content, and the record would name the one before."""
+    now = _stamps(job)
+    if changed := next((path for path in {**now, **read} if now.get(path) != read.get(path)), None):
+        raise UserError(f"{changed} changed while {job.title} ran; run it again with --redo {job.path}")
 
 
 def _existing_result(job: Job, record: Record, redo: bool) -> tuple[str, dict[str, Any] | None]:

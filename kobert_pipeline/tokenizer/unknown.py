@@ -107,6 +107,11 @@ def likely_cause(backend: Tokenizer) -> str:
             "choose one that was made for Korean"
         )
     if JAMO.search(backend.normalizer.normalize_str("한글") if backend.normalizer else ""):
+        # other normalizers do so whatever the settings are, as the one that XLNetTokenizer makes
+        if type(backend.normalizer).__name__ != "BertNormalizer":
+            return (
+                "it decomposes Hangul before it looks words up; give a checkpoint with a tokenizer.json that does not"
+            )
         return (
             "it decomposes Hangul before it looks words up, as BertTokenizer does by default; write "
             '{"do_lower_case": false, "strip_accents": false} to tokenizer_config.json in a copy of the checkpoint'

@@ -25,15 +25,18 @@ def read_evaluations(path: Path) -> dict[int, dict[str, float]]:
 
 
 class Evaluations:
-    """{step: {name: value}} in a JSON file, with the SHA-256 of the files of the best model so far.
+    """{step: {name: value}} in a JSON file, with the best step so far and the SHA-256 of its model's files.
 
-    A resumed run evaluates some steps again, which overwrites them with the same numbers.
+    A resumed run evaluates some steps again, which overwrites them: on the same machine with the same numbers. On
+    another one they may differ, so the best step keeps its values as long as the files of its model are kept.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.values = read_evaluations(path)
-        self.best_files: dict[str, str] = read_json_with_digest(path)["kept"] if path.exists() else {}
+        stored = read_json_with_digest(path) if path.exists() else {}
+        self.best_files: dict[str, str] = stored.get("kept", {})
+        self.best_step: int | None = stored.get("kept_step")
 
     def __contains__(self, step: int) -> bool:
         return step in self.values
@@ -41,16 +44,20 @@ class Evaluations:
     def __getitem__(self, step: int) -> dict[str, float]:
         return self.values[step]
 
-    def add(self, step: int, values: dict[str, float], best_folder: Path | None = None) -> dict[str, float]:
+    def add(
+        self, step: int, values: dict[str, float], is_best: bool = False, best_folder: Path | None = None
+    ) -> dict[str, float]:
         """Record the values of `step`, and return them rounded. `best_folder`: where its model was saved, if it is the
         best so far."""
         # on every rank, because each decides from these values whether to stop early
-        self.values[step] = rounded(values)
+        if is_best or step != self.best_step:
+            self.values[step] = rounded(values)
+        self.best_step = step if is_best else self.best_step
         if is_main_process():
             if best_folder:
                 self.best_files = {name: sha256(best_folder / name) for name in files_below(best_folder)}
             ordered = {str(step): self.values[step] for step in sorted(self.values)}
-            write_json_with_digest(self.path, {"values": ordered, "kept": self.best_files})
+            write_json_with_digest(self.path, {"values": ordered, "kept": self.best_files, "kept_step": self.best_step})
         return self.values[step]
 
     def verify_best(self, folder: Path) -> None:

@@ -32,6 +32,9 @@ ADAPTER_WEIGHT = re.compile(r"\.(?:lora_\w+|base_layer)\.")
 OTHER_LIBRARIES = {"tf_model.h5": "TensorFlow", "flax_model.msgpack": "Flax"}
 TRAINING_STATES = ("*.ckpt", "*.pt", "*.pth")
 """What other tools call files that may hold weights."""
+UNUSED = re.compile(r"(^|\.)(pooler\.|position_ids$|token_type_ids$|inv_freq$|masked_bias$|attn\.bias$)")
+"""Weights of an encoder that a file may have beyond its model's: the pooler, which heads may do without, and constants
+that earlier versions of `transformers` stored."""
 UNSAFE = re.compile(r"GLOBAL ([\w.]+)")
 """What torch calls the class of an object that is not a tensor, in an error's text."""
 ONNX, ONNX_INT8 = "onnx/model.onnx", "onnx/model_quantized.onnx"
@@ -161,6 +164,7 @@ def load_pretrained(model_class: Any, folder: Path) -> tuple[Any, dict[str, Any]
         ignore_mismatched_sizes=True,
     )
     refuse_mismatched(folder, loading_info)
+    refuse_unexpected(folder, encoder, loading_info)
     # `transformers` was given no folder, and errors name a model by it
     model.name_or_path = config.name_or_path = str(folder)
     return model, loading_info
@@ -173,6 +177,20 @@ def refuse_mismatched(folder: Path, loading_info: dict[str, Any]) -> None:
         raise UserError(
             f"{folder}: {name} is {list(stored)} in its weights and {list(expected)} by its config.json (of labels, "
             "id2label names each once); correct config.json, or copy the checkpoint again"
+        )
+
+
+def refuse_unexpected(folder: Path, encoder: Any, loading_info: dict[str, Any]) -> None:
+    """Raise UserError where the weights in `folder` have parts of the encoder that its class does not have by its
+    config, such as more layers or the scales of quantized ones, and that `transformers` leaves out. Other heads, and
+    what the encoder computes itself, may be there."""
+    parts, prefix = {name for name, _ in encoder.named_children()}, f"{encoder.base_model_prefix}."
+    names = [name.removeprefix(prefix) for name in sorted(loading_info["unexpected_keys"])]
+    if lost := [name for name in names if name.partition(".")[0] in parts and not UNUSED.search(name)]:
+        raise UserError(
+            f"{folder}: {len(lost)} of its weights, such as {lost[0]}, are none of a {type(encoder).__name__} by its "
+            "config.json, and would be left out; correct config.json (its number of layers, say), or give a checkpoint "
+            "that is not quantized"
         )
 
 

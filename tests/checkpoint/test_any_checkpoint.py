@@ -226,6 +226,9 @@ def test_what_is_no_checkpoint_is_refused_in_one_sentence(data: Path, tmp_path: 
     folder = changed("other")
     write_json(folder / "config.json", read_json(folder / "config.json") | {"vocab_size": 1000})
     assert f"kobert: {folder}: " in complaint(folder) and "[1000, 32] by its config.json" in complaint(folder)
+    folder = changed("shallow")
+    write_json(folder / "config.json", read_json(folder / "config.json") | {"num_hidden_layers": 1})
+    assert "16 of its weights, such as encoder.layer.1." in complaint(folder)
     folder = changed("wide")
     with (folder / "vocab.txt").open("a", encoding="utf-8") as file:
         file.writelines(f"낱말{number}\n" for number in range(3000))

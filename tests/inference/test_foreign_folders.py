@@ -9,7 +9,9 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from kobert_pipeline.checkpoint import stage as checkpoint_stage
 from kobert_pipeline.config.options import RENAMED
+from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import read_json, write_json
 from kobert_pipeline.serve.model import ServedModel
 
@@ -141,6 +143,33 @@ def test_a_tokenizer_without_a_limit_or_a_mask_token_is_used_or_one_sentence(
     complaint = kobert("predict", folder, "정말 [MASK]", *plain).complaint
     assert f"{folder}: its model fills masks, but its tokenizer has no mask token" in complaint
     assert "/v1/fill-mask" not in ServedModel("mlm", str(folder), tokenizer="plain").endpoints
+
+
+@pytest.mark.parametrize(
+    ("name", "is_lost"),
+    [
+        ("bert.encoder.layer.0.attention.self.distance_embedding.weight", True),  # relative positions
+        ("bert.encoder.layer.0.output.dense.SCB", True),  # the scale of an int8 weight
+        ("bert.encoder.layer.9.output.dense.weight", True),  # a layer more than the config has
+        ("bert.embeddings.position_ids", False),
+        ("cls.predictions.bias", False),
+    ],
+)
+def test_weights_of_the_encoder_that_its_model_does_not_have_are_refused(
+    name: str, is_lost: bool, foreign: Callable[..., Path], kobert: Callable, tmp_path: Path
+) -> None:
+    folder = foreign()
+    weights = load_file(folder / "model.safetensors")
+    save_file(weights | {name: torch.ones(1, 32)}, folder / "model.safetensors", {"format": "pt"})
+    said = f"1 of its weights, such as {name.removeprefix('bert.')}, are none of a BertModel by its config.json"
+    result = kobert("predict", folder, "정말 재밌다")
+    if is_lost:
+        assert said in result.complaint
+        with pytest.raises(UserError, match=said):
+            checkpoint_stage.run(str(folder), tmp_path / "stage")
+    else:
+        assert result.code == 0
+        assert checkpoint_stage.run(str(folder), tmp_path / "stage")["parameters"]
 
 
 @pytest.mark.parametrize(

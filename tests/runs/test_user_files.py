@@ -296,6 +296,24 @@ with locked(Path(sys.argv[1])):
 """
 
 
+def test_a_file_that_changes_while_its_stage_runs_is_named(tmp_path) -> None:
+    texts = tmp_path / "train.tsv"
+    texts.write_text("before")
+
+    def stage(out: Path) -> dict[str, Any]:
+        texts.write_text("meanwhile")
+        (out / "result.txt").write_text(texts.read_text())
+        return {}
+
+    folder = tmp_path / "run" / "features" / "x"
+    job = runner.Job("features", folder, 1, {}, stage, ("result.txt",), source_files=lambda: [texts], name="x")
+    with pytest.raises(
+        UserError, match=r"train\.tsv changed while features x ran; run it again with --redo features/x"
+    ):
+        runner.run([job])
+    assert not manifest.is_finished(folder)
+
+
 def test_a_record_that_was_changed_is_refused(tmp_path) -> None:
     path = tmp_path / "manifest.json"
     for content in (

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tokenizers import Tokenizer, models
+from tokenizers import Tokenizer, models, normalizers
 from transformers import BertTokenizerFast, PreTrainedTokenizerFast
 
 from kobert_pipeline.corpus.document import Document, write_documents
@@ -108,6 +108,19 @@ def test_a_tokenizer_that_does_not_find_its_own_words_is_refused_in_use_too(
     with pytest.raises(UserError, match="words of its own vocabulary: ") as refused:
         load_for_use(folder)
     assert cause in str(refused.value)
+
+
+def test_settings_are_advised_only_where_they_change_what_is_decomposed(tmp_path: Path) -> None:
+    """`do_lower_case` is BERT's; other tokenizers decompose Hangul by a normalizer that no setting changes."""
+    folder = tokenizer_folder(tmp_path / "tokenizer", KOREAN, CASED)
+    backend = load_tokenizer(folder).backend_tokenizer
+    backend.normalizer = normalizers.Sequence([normalizers.NFKD(), normalizers.StripAccents()])
+    backend.save(str(folder / "tokenizer.json"))
+    special = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), SPECIAL, strict=True))
+    write_json(folder / "tokenizer_config.json", {**special, "tokenizer_class": "PreTrainedTokenizerFast"})
+    with pytest.raises(UserError, match="it decomposes Hangul before it looks words up; give a checkpoint") as refused:
+        load_for_use(folder)
+    assert "do_lower_case" not in str(refused.value)
 
 
 @pytest.mark.parametrize(

@@ -272,6 +272,18 @@ def test_evaluations_survive_the_process_and_are_put_in_order(tmp_path: Path) ->
     assert 20 in again and 4 not in again
 
 
+def test_the_best_step_keeps_its_values_as_long_as_its_model_is_kept(tmp_path: Path) -> None:
+    """A resumed training may compute a little otherwise, as on another machine."""
+    first = Evaluations(tmp_path / "evaluations.json")
+    first.add(100, {"f1": 80.0}, is_best=True)
+    first.add(200, {"f1": 80.2}, is_best=True)
+    again = Evaluations(tmp_path / "evaluations.json")
+    assert again.add(100, {"f1": 79.8}) == {"f1": 79.8}
+    assert again.add(200, {"f1": 79.9}) == {"f1": 80.2}, "the kept model is that of the first process"
+    assert again.add(200, {"f1": 80.3}, is_best=True) == {"f1": 80.3}
+    assert Evaluations(tmp_path / "evaluations.json").values == {100: {"f1": 79.8}, 200: {"f1": 80.3}}
+
+
 def test_the_log_tells_speed_and_time_left(tmp_path: Path) -> None:
     from kobert_pipeline.training.log import Log
 
