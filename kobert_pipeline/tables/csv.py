@@ -92,10 +92,10 @@ def default_delimiter(path: Path, first: str) -> str:
 
 
 def has_quoted_cells(path: Path, encoding: str | None) -> bool:
-    """Whether quotes enclose cells of a file with tabs, as Excel and pandas write it: each cell with a quote is in
-    quotes, inside of which others are doubled, and either some are, or every cell with a comma is in quotes. NSMC's
-    own files, which went through that twice, are left to its reader."""
-    some, doubled, all_with_commas = False, False, True
+    """Whether quotes enclose cells of a file with tabs, as pandas and Excel write it: each cell with a quote is in
+    quotes, and needs them because a quote inside is doubled, or because it has a comma where no cell without quotes has
+    one. NSMC's own files, which went through that twice, are left to its reader."""
+    some, bare_commas, for_commas = False, False, False
     with open_lines(path, encoding) as lines:
         for line in lines:
             if line == NSMC_HEADER:
@@ -103,12 +103,13 @@ def has_quoted_cells(path: Path, encoding: str | None) -> bool:
             if not isinstance(line, str) or not ('"' in line or "," in line):
                 continue
             for cell in line.rstrip("\r\n").split("\t"):
-                if '"' in cell and not QUOTED.fullmatch(cell):
+                needs = '""' in cell[1:-1] or "," in cell
+                if '"' in cell and not (needs and QUOTED.fullmatch(cell)):
                     return False
                 some |= '"' in cell
-                doubled |= '""' in cell[1:-1]
-                all_with_commas &= '"' in cell or "," not in cell
-    return some and (doubled or all_with_commas)
+                for_commas |= '"' in cell and '""' not in cell[1:-1]
+                bare_commas |= '"' not in cell and "," in cell
+    return some and not (for_commas and bare_commas)
 
 
 def _checked(path: Path, lines: Iterator[str], undecodable: list[int]) -> Iterator[str]:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from sample_files import parquet, write, xlsx
 
 from kobert_pipeline.corpus.reader import Reader
+from kobert_pipeline.tables.csv import has_quoted_cells
 from kobert_pipeline.tables.file_type import text_format
 from kobert_pipeline.tables.rows import read_rows
 from kobert_pipeline.tables.unreadable import Row, UnreadableInput, readable
@@ -190,6 +191,8 @@ def test_a_source_in_and_its_documents_out(tmp_path_factory: pytest.TempPathFact
     folder = tmp_path_factory.getbasetemp()
     if name in FORMATS:
         FORMATS[name][1](folder / name, texts)
+        # a single text in quotes may be one that a program has put in quotes
+        assume(name != "a.tsv" or not has_quoted_cells(folder / name, None))
     else:
         content = "".join(f"{text}\n" for text in texts)
         assume(text_format(content) is None)  # lines that look like a table are refused

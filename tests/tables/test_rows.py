@@ -214,6 +214,12 @@ def test_quotes_of_a_tsv_file_that_all_enclose_cells_are_no_text(
         assert [row["text"] for row in rows] == [cell, other, own], "one quote of its own shows that all are text"
 
 
+@pytest.mark.parametrize("text", ['""', '"좋다"'])
+def test_quotes_that_no_program_would_have_written_are_text(text: str, tmp_path: Path) -> None:
+    rows = cells_of(write(tmp_path / "a.tsv", f"text\tlabel\n가\t0\n{text}\t1\n".encode()))
+    assert [row["text"] for row in rows] == ["가", text]
+
+
 @pytest.mark.parametrize("name", ["a.csv", "a.tsv"])
 def test_names_of_columns_inside_a_table_are_no_row(name: str, tmp_path: Path) -> None:
     content = "text,label\n글,1\ntext,label\n말,0\n".replace(",", "," if name == "a.csv" else "\t")
