@@ -71,6 +71,11 @@ class FeaturesOptions(Options):
         """Whether examples are made from the corpus."""
         return bool(self.synthesize or self.pairs)
 
+    @property
+    def makes_questions(self) -> bool:
+        """Whether questions are made from the corpus."""
+        return bool(self.synthesize or (self.pairs and self.pairs.kind == "questions"))
+
     def license_of(self, name: str) -> str | None:
         """The licence of one of the files; None if it is not stated."""
         return self.license.get(name) if isinstance(self.license, dict) else self.license

@@ -29,12 +29,16 @@ from kobert_pipeline.files import (
     finished_part,
     json_text,
     parse_json,
+    read_json,
     remove_tree,
     write_json,
 )
+from kobert_pipeline.morphemes.analyzer_loader import analyzer
+from kobert_pipeline.morphemes.settings import VOCABULARY_FILE
 from kobert_pipeline.progress import report
 from kobert_pipeline.questions.corpus_pairs import make_pairs
 from kobert_pipeline.questions.generate import generate_questions
+from kobert_pipeline.tokenizer.loading import has_morphemes
 from kobert_pipeline.tokenizer.plain import PLAIN, own_tokenizer
 
 VERSION = 6
@@ -95,6 +99,19 @@ def run(
     write_settings(options, encode.tokenizers[published], out)
     remove_tree(out, WORK_FILES)
     return counts
+
+
+def analyzer_versions(options: FeaturesOptions, tokenizer: Path) -> dict[str, str]:
+    """For the record, the versions of the analyzers that the features depend on: the tokenizer's, and Kiwi where
+    questions are made. Raises UserError for one that is not installed."""
+    settings = read_json(tokenizer / "tokenizer_config.json") if (tokenizer / VOCABULARY_FILE).is_file() else {}
+    names = {"kiwi"} if options.makes_questions else set[str]()
+    if has_morphemes(settings.get("analyzer", ""), settings.get("style", "")):
+        names.add(settings["analyzer"])
+    try:
+        return {"analyzer": ", ".join(analyzer(name).version() for name in sorted(names))} if names else {}
+    except ImportError as error:
+        raise UserError(f"features: they need an analyzer: {error}") from None
 
 
 def write_settings(options: FeaturesOptions, tokenizer: Any, out: Path) -> None:

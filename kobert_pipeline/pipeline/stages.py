@@ -150,6 +150,7 @@ def features_jobs(recipe: Recipe, run: Run) -> Iterator[Job]:
             "features", run.run_dir / "features" / name, features_stage.VERSION, options.dump(), name=name,
             writes=features_stage.WRITES, resumable=True, inputs={stage: run.run_dir / stage} | corpus,
             source_files=partial(splits.raw_files, options, run.data_dir),
+            extra_inputs=partial(features_stage.analyzer_versions, options, run.folder(tokenizer)),
             validate=partial(splits.describe, name, options, run.data_dir),
             preflight=partial(features_preflight, recipe, run, name),
             run=partial(features_stage.run, options, run.folder(tokenizer), run.data,

@@ -12,6 +12,10 @@ from pathlib import Path
 import pytest
 
 from kobert_pipeline import files
+from kobert_pipeline.features.options import FeaturesOptions
+from kobert_pipeline.features.stage import analyzer_versions
+from kobert_pipeline.files import write_json
+from kobert_pipeline.morphemes.analyzers import kiwi
 from kobert_pipeline.runs import manifest, reuse, stage_folder
 from kobert_pipeline.runs.input_difference import input_difference
 from kobert_pipeline.runs.manifest import Record
@@ -353,6 +357,33 @@ def test_manifest_names_the_run_that_a_stage_was_reused_from_and_what_computed_i
     reused, original = (tiny.manifests(tmp_path / "runs" / run)["features/nsmc"] for run in ("b", "a"))
     assert reused["reused_from"] == "a/features/nsmc"
     assert reused["versions"] == original["versions"] != {"python": "later"}
+
+
+def test_features_of_another_version_of_the_analyzer_are_refused(tiny, tmp_path, kobert, monkeypatch) -> None:
+    run_dir = tiny.copy(tmp_path / "run", "tokenizer", "features")
+    monkeypatch.setattr(kiwi, "version", lambda: "kiwipiepy 9.9")
+    complaint = kobert("features", tiny.recipe, "--run-dir", run_dir).complaint
+    assert "its input analyzer has changed" in complaint
+    # one that only trains on them may not even have the analyzer
+    assert kobert("finetune", tiny.recipe, "--run-dir", tiny.copy(tmp_path / "all")).code == 0
+
+
+@pytest.mark.parametrize(
+    ("from_corpus", "style", "expected"),
+    [
+        ({}, "surface", {"analyzer": kiwi.version()}),
+        ({}, "none", {}),
+        ({"synthesize": {}}, "none", {"analyzer": kiwi.version()}),
+        ({"pairs": {"kind": "questions"}}, "none", {"analyzer": kiwi.version()}),
+        ({"pairs": {}}, "none", {}),
+    ],
+)
+def test_features_record_the_analyzers_that_they_depend_on(from_corpus, style, expected, tmp_path) -> None:
+    write_json(tmp_path / "tokenizer_config.json", {"analyzer": "kiwi", "style": style})
+    (tmp_path / "morphemes.json").touch()
+    task = "contrastive" if "pairs" in from_corpus else "korquad"
+    options = FeaturesOptions.model_validate({"task": task, "train": "a.json", **from_corpus})
+    assert analyzer_versions(options, tmp_path) == expected
 
 
 def test_damaged_stage_of_another_run_is_not_reused(tiny, tmp_path, kobert) -> None:
