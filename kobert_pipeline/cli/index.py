@@ -48,8 +48,11 @@ def index(
         display.start()
         rows = [texts.row(position) for position in range(len(texts.texts))]
         about = write_index(out, rows, texts.unit, embedder, long)
+    blank = len(texts.lines) - len(texts.texts)
     if as_json:
-        print_json(about)
+        print_json(about | {"blank": blank})
         return
     cut = f"{about['truncated']:,} of them truncated to {about['max_length']} tokens" if about["truncated"] else "whole"
-    print(f"{out}: {about['texts']:,} texts, {cut} (pooling {about['pooling']}, --long {long}), and their words")
+    left_out = f" (blank and left out: {blank:,})" if blank else ""
+    made = f"pooling {about['pooling']}, --long {long}"
+    print(f"{out}: {about['texts']:,} texts{left_out}, {cut} ({made}), and their words")

@@ -29,6 +29,7 @@ from kobert_pipeline.finetune.with_ngrams import WithNgrams
 from kobert_pipeline.inference.loading import TORCH, load, load_errors
 from kobert_pipeline.inference.task_of_checkpoint import choose_task, for_model, task_by_head, task_options
 from kobert_pipeline.inference.windows import TRUNCATE, mean_by_text, splits, windows_of
+from kobert_pipeline.morphemes.normalization import remove_invisible
 
 
 @dataclass(frozen=True)
@@ -212,8 +213,8 @@ class Checkpoint:
         return predict(self.model.to(device()), self.task, features, device())
 
     def results(self, examples: list[Example], long: str = "truncate") -> list[dict[str, Any]]:
-        """The result of each example, as JSON values, with `truncated` where a text was read in part; where a task
-        takes no windows, texts are always truncated."""
+        """The result of each example, as JSON values, with `truncated` where a text was read in part, and without a
+        label where one is blank; where a task takes no windows, texts are always truncated."""
         # groups may mix the order of the examples, so results are kept by index
         results: dict[int, dict[str, Any]] = {}
         for group in by_form(examples):
@@ -224,7 +225,7 @@ class Checkpoint:
                 results[group[index]]["truncated"] = True
             if self.counted is not None:
                 self.counted.update(texts=len(group), truncated=len(truncated))
-        return [results[index] for index in range(len(examples))]
+        return [without_label(results[index]) for index in range(len(examples))]
 
     def results_of_ids(self, rows: list[list[int]]) -> list[dict[str, Any]]:
         """`results`, without texts, of single texts that are given as the ids of their tokens, special tokens
@@ -314,6 +315,19 @@ def text_list(texts: Any) -> list[str]:
         if not isinstance(row, str):
             raise UserError(f"texts[{index}] is {row!r:.60}, which is not a text; leave it out, or give a text for it")
     return rows
+
+
+def is_blank(text: str) -> bool:
+    """Whether a text has no visible character."""
+    return not remove_invisible(text).strip()
+
+
+def without_label(result: dict[str, Any]) -> dict[str, Any]:
+    """The result of a text, with None for its label and scores where it or its pair is blank: what the model gives for
+    an empty cell or line would be counted as a label."""
+    if not any(is_blank(result[field]) for field in ("text", "text_pair") if field in result):
+        return result
+    return {name: None if name in ("label", "labels", "score", "scores") else value for name, value in result.items()}
 
 
 def question_list(question: str | Sequence[str] | None) -> Sequence[str | None]:

@@ -12,11 +12,11 @@ import numpy as np
 from kobert_pipeline.errors import UserError, did_you_mean
 from kobert_pipeline.features.metrics import ranking_scores
 from kobert_pipeline.features.span_examples import question_examples, question_rows
+from kobert_pipeline.inference.checkpoint import is_blank
 from kobert_pipeline.inference.embed import LAST, Embedder
 from kobert_pipeline.inference.encoders import POOLINGS
 from kobert_pipeline.inference.loading import load
 from kobert_pipeline.inference.nearest import nearest, normalized, open_vectors
-from kobert_pipeline.morphemes.normalization import remove_invisible
 from kobert_pipeline.progress import current_display
 from kobert_pipeline.questions.bm25 import Bm25
 
@@ -153,9 +153,9 @@ def standard_scores(scores: np.ndarray) -> np.ndarray:
 
 def not_blank(texts: Sequence[str]) -> list[int]:
     """The indices of the texts that are not blank. Raises UserError where all are blank."""
-    indices = [index for index, text in enumerate(texts) if remove_invisible(text).strip()]
+    indices = [index for index, text in enumerate(texts) if not is_blank(text)]
     if not indices:
-        raise UserError("all texts to search in are blank; give one text per line")
+        raise UserError("all texts to search in are blank; give at least one that is not")
     return indices
 
 

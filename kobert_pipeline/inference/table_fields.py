@@ -45,7 +45,7 @@ def predict_table(
             results = checkpoint.results(examples, long)
         else:
             results = checkpoint.fill_masks([example["text"] for example in examples], [top_k] * len(examples))
-        yield [names | without_label(result) for (names, _), result in zip(batch, results, strict=True)]
+        yield [names | result for (names, _), result in zip(batch, results, strict=True)]
 
 
 def table_examples(
@@ -111,14 +111,6 @@ def row_names(row: Row, ids: str | None) -> dict[str, Any]:
         # Parquet also has dates and more, which JSON cannot hold
         names["id"] = value if value is None or isinstance(value, (str, int)) else str(value)
     return names
-
-
-def without_label(result: dict[str, Any]) -> dict[str, Any]:
-    """The result of a row, with None for its label and scores where a text is blank: what the model gives for an empty
-    cell would be counted as a label."""
-    if all(result[field].strip() for field in ("text", "text_pair") if field in result):
-        return result
-    return {name: None if name in ("label", "labels", "score", "scores") else value for name, value in result.items()}
 
 
 def nullable_text(row: Row, column: str) -> str:

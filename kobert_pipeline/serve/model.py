@@ -15,7 +15,7 @@ from kobert_pipeline.inference.checkpoint import Checkpoint
 from kobert_pipeline.inference.embed import Embedder
 from kobert_pipeline.inference.loading import BY_NGRAMS, FILES, TORCH, choose_backend, load_errors
 from kobert_pipeline.inference.rerank import Reranker
-from kobert_pipeline.inference.similar import EmbeddedTexts, Texts, is_hit, rankers, top
+from kobert_pipeline.inference.similar import EmbeddedTexts, Texts, is_hit, not_blank, rankers, top
 from kobert_pipeline.inference.tokens import token_rows
 from kobert_pipeline.inference.windows import splits
 from kobert_pipeline.serve.model_facts import attention_row, card_scores
@@ -170,7 +170,7 @@ class ServedModel:
         return list(map(Relevance, scores.tolist(), sigmoid(scores).tolist(), tokens))
 
     def rank(self, rankings: list[Ranking]) -> list[list[dict[str, Any]]]:
-        """The most similar texts of each ranking, best first."""
+        """The most similar texts of each ranking, best first. Raises UserError where all its texts are blank."""
         # the texts of all requests are embedded together, once per pooling
         texts_of: dict[str, list[str]] = {}
         for ranking in rankings:
@@ -186,14 +186,15 @@ class ServedModel:
     def _ranked(
         self, embedders: dict[str, EmbeddedTexts], query: str, texts: list[str], by: str | None, top_k: int
     ) -> list[dict[str, Any]]:
-        trained = self.embedder.pooling
+        trained, numbers = self.embedder.pooling, not_blank(texts)
+        searched = [texts[number] for number in numbers]
         # a hybrid, and a request that names no pooling, use the training's pooling
         (scores,) = rankers(
-            Texts(texts), [by or trained], lambda name: embedders[name or trained], trained, 0.5
+            Texts(searched), [by or trained], lambda name: embedders[name or trained], trained, 0.5
         ).values()
         indices, values = top(scores, [query], top_k)
         return [
-            {"index": index, "score": round(value, 4), "text": texts[index]}
+            {"index": numbers[index], "score": round(value, 4), "text": searched[index]}
             for index, value in zip(indices[0].tolist(), values[0].tolist(), strict=True)
             if is_hit(by or trained, value)
         ]

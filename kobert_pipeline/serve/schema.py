@@ -188,8 +188,8 @@ class RerankBody(Body):
 
 class Label(BaseModel):
     """A label, or any number of them for models of several, with the probabilities of all labels; of a regression the
-    score alone. Without texts for token ids. `truncated` is there, and true, where a text has more tokens than the
-    model reads and the encoder read its beginning alone."""
+    score alone; null for a blank text. Without texts for token ids. `truncated` is there, and true, where a text has
+    more tokens than the model reads and the encoder read its beginning alone."""
 
     text: str | None = None
     text_pair: str | None = None

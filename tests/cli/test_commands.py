@@ -681,6 +681,9 @@ def test_predict_reads_tables_and_lines_from_files(tiny, tmp_path, kobert, monke
     empty, full = map(json.loads, kobert("predict", nsmc, "--in", tmp_path / "d.csv", "--json").out.splitlines())
     assert empty == {"row": 1, "text": "", "label": None, "scores": None} and full["label"] in full["scores"]
     assert full["row"] == 3, "rows are those of a spreadsheet, with empty ones"
+    (tmp_path / "d.txt").write_text("좋다\n \u200b\n", encoding="utf-8")
+    full, empty = map(json.loads, kobert("predict", nsmc, "--in", tmp_path / "d.txt", "--json").out.splitlines())
+    assert full["label"] and empty == {"text": " \u200b", "label": None, "scores": None}
     assert "row: 3  text: 좋 다  label: " in kobert("predict", nsmc, "--in", tmp_path / "d.csv").out
     for words, said in [
         ((), "give either texts or --in FILE"),

@@ -57,7 +57,7 @@ def test_labels_and_scores_are_those_of_transformers_pipeline(tiny) -> None:
     from transformers import pipeline
 
     folder = tiny.run_dir / "publish" / "nsmc"
-    texts = ["정말 재밌다", "", "지루하고 길었다 " * 200, "연기가 좋았다"]
+    texts = ["정말 재밌다", "뷁", "지루하고 길었다 " * 200, "연기가 좋았다"]
     classify = pipeline("text-classification", model=load_model(folder), tokenizer=load_tokenizer(folder))
     for found, expected in zip(
         kobert.load(folder).predict(texts), classify(texts, top_k=None, truncation=True), strict=True

@@ -54,6 +54,8 @@ def test_it_finds_what_similar_finds_in_the_files(
     for theirs, ours in zip(map(json.loads, by_files), map(json.loads, by_index), strict=True):
         assert theirs.pop("score") == pytest.approx(ours.pop("score"), abs=2e-4)
         assert theirs == ours
+    said = kobert("index", "mlm", *files, "--out", "again").out
+    assert f"(blank and left out: {1 if 'table.csv' in files else 2})" in said
     table = kobert("similar", "mlm", QUERIES[0], "--index", "index", "--by", "bm25", "--top-k", 2).out
     assert table == kobert("similar", "mlm", QUERIES[0], *given, "--by", "bm25", "--top-k", 2).out
 

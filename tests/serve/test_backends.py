@@ -99,7 +99,8 @@ def test_float32_gives_the_answers_of_torch(client: TestClient) -> None:
 
 
 def test_int8_gives_nearly_the_answers_of_torch(client: TestClient) -> None:
-    rows = [ask(client, "classify", f"nsmc-{backend}", input=TEXTS) for backend in ("torch", "onnx-int8")]
+    given = [text for text in TEXTS if text]
+    rows = [ask(client, "classify", f"nsmc-{backend}", input=given) for backend in ("torch", "onnx-int8")]
     differences = [
         abs(ours["scores"][key] - int8["scores"][key])
         for ours, int8 in zip(*rows, strict=True)

@@ -53,7 +53,7 @@ const TABS = {
     ],
     body: ({ text, textPair }, model) => ({ input: model.paired ? { text, text_pair: textPair } : text }),
     show({ data: [row] }) {
-      if (!row.scores) return [say("score", { score: row.score.toFixed(2) })];
+      if (!row.scores) return [row.score == null ? say("empty") : say("score", { score: row.score.toFixed(2) })];
       const rows = sorted(row.scores).map(([label, score]) => [label, share(score), score]);
       if (row.labels) {
         const labels = row.labels.map((label) => `${label} (${share(row.scores[label])})`).join(", ");
