@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
@@ -106,13 +107,30 @@ def read_json_with_digest(path: Path) -> dict[str, Any]:
     return value
 
 
+class RepeatedKey(ValueError):
+    """An object has a key twice, of whose values a parser would silently keep the last."""
+
+
+def _with_unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        [(key, _)] = Counter(key for key, _ in pairs).most_common(1)
+        raise RepeatedKey(f"the key {key!r:.80} appears twice in one object")
+    return value
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_with_unique_keys)
+"""Made once: `json.loads` would make one for every text."""
+
+
 def parse_json(text: str) -> Any:
-    """The value of a JSON text. Raises ValueError for other text, too long integers and too deep nesting."""
+    """The value of a JSON text. Raises ValueError for other text, repeated keys, too long integers and too deep
+    nesting."""
     try:
-        value = json.loads(text)
+        value = _DECODER.decode(text)
     except RecursionError:
         value, depth = None, MAX_JSON_DEPTH + 1
-    except json.JSONDecodeError:
+    except (json.JSONDecodeError, RepeatedKey):
         raise
     except ValueError:  # Python's limit is 4,300 digits
         raise ValueError("an integer in it has too many digits") from None

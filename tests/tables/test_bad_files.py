@@ -64,6 +64,8 @@ FILES = [
     ("a.jsonl", '{"text": "가"}\n' + "[" * 100_000, "not_json", "line 2: not JSON (its lists and objects are nested"),
     ("a.jsonl", '{"a":' * 950 + "1" + "}" * 950, "not_json", "nested"),
     ("a.jsonl", '{"text": %s}' % ("9" * 5000), "not_json", "too many digits"),
+    ("a.jsonl", '{"a": "가"}\n{"a": "나", "a": "다"}\n', "not_json", "line 2: not JSON (the key 'a' appears twice"),
+    ("a.json", '[{"text": "가", "text": "나"}]', "not_json", "the key 'text' appears twice in one object"),
     ("a.jsonl", '{"text": "가"}\n\n["나"]\n', "wrong_type", "line 3: an object was expected, not list"),
     ("a.jsonl", '{"text": "가"}\n'.encode() * 9 + b'{"text": "\xff"}\n', "encoding", "line 10: it has bytes"),
     ("a.json", "[", "not_json", "not a JSON file"),
