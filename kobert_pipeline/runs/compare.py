@@ -59,7 +59,7 @@ def _origin(run_dir: Path) -> dict[str, Any]:
     if manifest.is_finished(run_dir / "checkpoint"):
         counts = manifest.read(run_dir / "checkpoint")["counts"]
         start = {"checkpoint": counts["source"], "vocab_size": counts["vocab_size"], "parameters": counts["parameters"]}
-        return start | (_pretraining(run_dir, "checkpoint") if _goes_on(run_dir) else {})
+        return start | (_pretraining(run_dir, "checkpoint") if run_dir / "pretrain" in _stages_read(run_dir) else {})
     if not manifest.is_finished(run_dir / "pretrain"):
         raise UserError(f"{run_dir.absolute()} is not a finished run: it has no {run_dir / 'pretrain' / FINISHED}")
     tokenizer, pretrain = (manifest.read(run_dir / stage) for stage in ("tokenizer", "pretrain"))
@@ -72,12 +72,20 @@ def _origin(run_dir: Path) -> dict[str, Any]:
     return sizes | _pretraining(run_dir, "tokenizer")
 
 
-def _goes_on(run_dir: Path) -> bool:
-    """Whether the models of a run with a checkpoint were pretrained further, by the records of the fine-tunings: the
-    folder of a pretraining may be of an earlier recipe."""
-    last = [record for folder in run_dir.glob("finetune/*") for record in current_seeds(folder)[0][-1:]]
-    starts = [start for record in last for start in ("pretrain", "checkpoint") if start in record["inputs"]]
-    return manifest.is_finished(run_dir / "pretrain") and (not starts or "pretrain" in starts)
+def _stages_read(run_dir: Path) -> set[Path]:
+    """The folders of the stages that a run's fine-tuned models were made from, by their records, or of all stages where
+    no model was tuned: a folder may also be of an earlier recipe."""
+    last = {folder: record for folder in run_dir.glob("finetune/*") for record in current_seeds(folder)[0][-1:]}
+    labelled = [manifest.read(path.parent) for path in run_dir.glob(f"finetune/*/{SOFT_LABELS}/{FINISHED}")]
+    more = {run_dir / label for record in (*last.values(), *labelled) for label in record["inputs"]}
+    if not more & {run_dir / "pretrain", run_dir / "checkpoint"}:
+        return {path.parent for path in run_dir.rglob(FINISHED)}
+    more |= {features_folder(folder, record) for folder, record in last.items()}
+    found = set[Path]()
+    while more := {folder for folder in more if manifest.is_finished(folder)} - found:
+        found |= more
+        more = {run_dir / label for folder in more for label in manifest.read(folder)["inputs"]}
+    return found
 
 
 def _pretraining(run_dir: Path, vocabulary_of: str) -> dict[str, Any]:
@@ -186,12 +194,13 @@ def _is_of_a_seed(path: list[str]) -> bool:
 
 
 def _options(run_dir: Path) -> Iterator[tuple[str, Any]]:
-    """(name, value) of every option of a run's finished stages, as a recipe has it, and of every file that they read by
-    the first digits of its hash: the seeds of a fine-tuning are one list. `publish` is left out, as it changes no
-    number, and so are the trials of a grid, since a fine-tuning has the setting that was chosen."""
+    """(name, value) of every option of the stages that a run's models were made from, as a recipe has it, and of every
+    file that they read by the first digits of its hash: the seeds of a fine-tuning are one list. `publish` is left out,
+    as it changes no number, and so are the trials of a grid, since a fine-tuning has the setting that was chosen."""
+    stages_read = _stages_read(run_dir)
     for path in sorted(run_dir.rglob(FINISHED)):
         stage, *name = path.parent.relative_to(run_dir).parts
-        if stage not in ("publish", "finetune") or name[1:] == [SOFT_LABELS]:
+        if (path.parent in stages_read and stage not in ("publish", "finetune")) or name[1:] == [SOFT_LABELS]:
             record, section = manifest.read(path.parent), ".".join([stage, *name])
             yield from manifest.flat(record["options"], section).items()
             read = {name: value for name, value in record["inputs"].items() if name.startswith("file ")}

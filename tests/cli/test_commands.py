@@ -558,6 +558,9 @@ def test_a_pretraining_of_an_earlier_recipe_is_not_the_start_of_a_model(tiny, tm
         content["inputs"]["checkpoint"] = input_hash(manifest.read(run / "checkpoint"), None)
         write_json_with_digest(path, content)
     assert {row["start"] for row in kobert("compare", run, "--json").json["runs"]} == {"mini-nsmc"}
+    other = shutil.copytree(run, tmp_path / "other")
+    shutil.rmtree(other / "pretrain")
+    assert kobert("compare", run, other, "--json").json["differences"] == {}, "pretrain is no part of either model"
 
 
 def test_compare_prints_latex_tables_that_no_name_breaks(tiny, tmp_path, kobert) -> None:
