@@ -283,7 +283,7 @@ def _run_job(job: Job, verified: dict[Path, dict[str, Any]], redo: bool, redo_ch
         )  # after `start`, which writes the record that the other ranks compare
         with manifest.record_elapsed(job.folder) as elapsed:
             counts = _run_stage(job)
-        _refuse_changed(job, read)
+        _refuse_changed(job, read, record)
         files = manifest.list_files(job.folder, job.writes)
         manifest.finish(job.folder, record, job.writes, files, counts, elapsed()._asdict(), **job.facts)
         for name in stage_folder.foreign_files(job.folder):
@@ -302,11 +302,13 @@ def _stamps(job: Job) -> dict[Path, tuple[int, int]]:
     return {path: (path.stat().st_size, path.stat().st_mtime_ns) for path in job.source_files()}
 
 
-def _refuse_changed(job: Job, read: dict[Path, tuple[int, int]]) -> None:
+def _refuse_changed(job: Job, read: dict[Path, tuple[int, int]], record: Record) -> None:
     """Raise UserError where one of the user's files is not as it was when the job began: its result may be of either
     content, and the record would name the one before."""
-    now = _stamps(job)
-    if changed := next((path for path in {**now, **read} if now.get(path) != read.get(path)), None):
+    now, hashes = _stamps(job), set(record.inputs.values())
+    # hashed only where its time is another: a file that was copied or saved as it was has not changed
+    touched = [path for path in {**now, **read} if now.get(path) != read.get(path)]
+    if changed := next((path for path in touched if path not in now or sha256(path) not in hashes), None):
         raise UserError(f"{changed} changed while {job.title} ran; run it again with --redo {job.path}")
 
 
