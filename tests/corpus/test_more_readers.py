@@ -268,6 +268,20 @@ def test_rows_without_a_text_or_an_id_are_empty_and_numbered(tmp_path):
     assert found == [("a", ""), ("set#1", "글")]
 
 
+def test_a_folder_with_several_formats_is_refused_unless_its_card_says_what_is_data(tmp_path):
+    folder = tmp_path / "set"
+    (folder / ".cache").mkdir(parents=True)
+    (folder / "a.jsonl").write_text('{"text": "글"}\n', encoding="utf-8")
+    for other in ("b.json", "LICENSE.txt", ".cache/a.csv"):
+        (folder / other).write_text('[{"text": "또"}]', encoding="utf-8")
+    assert len(HubDataset(path="set").files_to_check(tmp_path)) == 1
+    (folder / "c.csv").write_text("text\n셋째\n", encoding="utf-8")
+    with pytest.raises(UserError, match=r"set has files in CSV \(c\.csv\) and JSON \(a\.jsonl\), of which"):
+        HubDataset(path="set").files_to_check(tmp_path)
+    (folder / "README.md").write_text("---\nconfigs:\n- data_files: a.jsonl\n---\n", encoding="utf-8")
+    assert len(HubDataset(path="set").files_to_check(tmp_path)) == 1
+
+
 def test_a_data_set_of_the_hub_needs_its_commit(tmp_path):
     with pytest.raises(UserError, match="revision"):
         HubDataset(path="owner/name").files(tmp_path)

@@ -8,7 +8,16 @@ from kobert_pipeline.corpus.document import Document
 from kobert_pipeline.corpus.reader import Reader
 from kobert_pipeline.errors import UserError, did_you_mean
 from kobert_pipeline.tables.columns import text_cell
+from kobert_pipeline.tables.file_type import data_suffix
 from kobert_pipeline.tables.unreadable import Location, Row, UnreadableInput, tried
+
+FORMATS = {
+    **dict.fromkeys((".json", ".jsonl", ".ndjson"), "JSON"), **dict.fromkeys((".parquet", ".geoparquet"), "Parquet"),
+    ".csv": "CSV", ".tsv": "TSV", ".txt": "text", ".arrow": "Arrow",
+}  # fmt: skip
+"""Formats of texts, of which `datasets` reads only the one that most files have, and leaves out the others unseen."""
+NO_DATA = ("readme", "license", "notice", "config.", "dataset_info", "dataset_dict", "state.", "requirements")
+"""Beginnings of the names of files that are about a data set."""
 
 
 class HubDataset(Reader):
@@ -36,10 +45,12 @@ class HubDataset(Reader):
 
     def matching_files(self, data_dir: Path) -> list[Path]:
         """The files of a folder, or none for a data set of the Hub. Raises UserError for the latter without
-        `revision`."""
+        `revision`, and for a folder with files in several formats."""
         folder = data_dir / self.path
         if folder.is_dir():
-            return sorted(path for path in folder.rglob("*") if path.is_file())
+            files = sorted(path for path in folder.rglob("*") if path.is_file())
+            refuse_several_formats(folder, files)
+            return files
         if self.revision is None:
             raise UserError(
                 f"corpus.sources: {self.path} is not a folder below {data_dir}; for a data set of the Hub set the "
@@ -87,3 +98,19 @@ class HubDataset(Reader):
             sentence = f"{self.path} cannot be read as a data set ({' '.join(str(error).split())[:300]})"
             # a local folder may be skipped as unreadable; a failure of the Hub may not, since it may work the next time
             raise (UnreadableInput("damaged", sentence) if path.is_dir() else UserError(sentence)) from None
+
+
+def refuse_several_formats(folder: Path, files: list[Path]) -> None:
+    """Raise UserError where files of a folder have several formats and no card says which of them are data."""
+    card = folder / "README.md"
+    if card.is_file() and "data_files" in card.read_text(encoding="utf-8", errors="replace"):
+        return
+    names = [path.relative_to(folder) for path in files if not path.name.lower().startswith(NO_DATA)]
+    data = [name for name in names if not any(part.startswith(".") for part in name.parts)]
+    formats = {file_format: name for name in reversed(data) if (file_format := FORMATS.get(data_suffix(name)))}
+    if len(formats) > 1:
+        found = " and ".join(f"{file_format} ({name})" for file_format, name in sorted(formats.items()))
+        raise UserError(
+            f"corpus.sources: {folder} has files in {found}, of which the reader datasets would read one format alone; "
+            "keep one, or give each a source of its own, with the readers csv, json, jsonl, parquet and text"
+        )
