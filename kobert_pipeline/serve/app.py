@@ -275,7 +275,8 @@ async def refused(request: Request, error: Any) -> Response:
         (404, "Not Found"): f"there is no {path:.80}; the paths are {', '.join(paths)}",
         (405, "Method Not Allowed"): f"{path:.80} takes {', '.join(map(str.upper, paths.get(path, ['get'])))}, not "
         f"{request.method}",
-        (400, "There was an error parsing the body"): "the body is not JSON in UTF-8, or nested too deeply",
+        (400, "There was an error parsing the body"): "the body is not JSON in UTF-8, or is nested too "
+        "deeply, or has an integer of too many digits",
     }
     message = own.get((error.status_code, error.detail), error.detail)
     return error_response(HTTPException(error.status_code, message, error.headers))
