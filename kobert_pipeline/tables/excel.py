@@ -1,9 +1,11 @@
 """Excel files (.xlsx), read as the CSV file that Excel would save: column names in the first row, and text in the cells
 (optional extra `xlsx`). Sheets that are hidden or empty are not read."""
 
+import re
 import zipfile
 from collections.abc import Iterator, Mapping
-from itertools import islice
+from functools import partial
+from itertools import islice, repeat
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -14,6 +16,9 @@ from kobert_pipeline.tables.columns import text_of
 from kobert_pipeline.tables.csv import refuse_wrong_header
 from kobert_pipeline.tables.open_text import open_binary
 from kobert_pipeline.tables.unreadable import Location, Row, UnreadableInput
+
+FORMULA = re.compile(rb"<(?:\w{1,9}:)?f[\s/>]")
+"""The beginning of a formula in the XML of a sheet."""
 
 
 def read_excel(path: Path, columns: Mapping[str, str] = MappingProxyType({})) -> Iterator[Row | UnreadableInput]:
@@ -26,11 +31,12 @@ def read_excel(path: Path, columns: Mapping[str, str] = MappingProxyType({})) ->
     workbook = _open(path)
     try:
         names, index = list[str](), 0
-        for row_number, cells in enumerate(_whole(path, _only_sheet(path, workbook)), 1):
+        sheet = _only_sheet(path, workbook)
+        rows = zip(_whole(path, sheet), _formulas(path, sheet.title), strict=False)
+        for row_number, (cells, formulas) in enumerate(rows, 1):
             index += bool(names)
             location = Location(path, "row", row_number)
-            if error := next((cell for cell in cells if cell.data_type == "e"), None):
-                problem = f"the cell {error.coordinate} holds the error {error.value}; correct its formula"
+            if problem := _without_value(cells, formulas):
                 yield UnreadableInput("wrong_type", problem, location)
             elif not any(values := [_text(cell.value) for cell in cells]):
                 continue
@@ -49,7 +55,51 @@ def read_excel(path: Path, columns: Mapping[str, str] = MappingProxyType({})) ->
         workbook.close()
 
 
-def _open(path: Path) -> Any:
+def _without_value(cells: Any, formulas: Any) -> str:
+    """What is wrong with a row that has a formula without a value, or with an error for one; "" where nothing is."""
+    if error := next((cell for cell in cells if cell.data_type == "e"), None):
+        return f"the cell {error.coordinate} holds the error {error.value}; correct its formula"
+    for cell, formula in zip(cells, formulas, strict=False):
+        # of an empty text, which a formula may have for a value, the type is another
+        if cell.value is None and cell.data_type == "n" and formula.data_type == "f":
+            return (
+                f"the cell {formula.coordinate} holds a formula whose value the program that wrote it did not compute; "
+                "open the file in Excel or LibreOffice and save it"
+            )
+    return ""
+
+
+def _formulas(path: Path, title: str) -> Iterator[Any]:
+    """The rows of a sheet with formulas in place of their values, or rows without cells where a file has no
+    formulas."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            has_formulas = any(map(partial(_has_formula, archive), archive.namelist()))
+    except Exception as error:  # a damaged archive
+        raise _damaged(path, error) from None
+    if not has_formulas:
+        yield from repeat(())
+    workbook = _open(path, data_only=False)
+    try:
+        workbook[title].reset_dimensions()
+        yield from _whole(path, workbook[title])
+    finally:
+        workbook.close()
+
+
+def _has_formula(archive: zipfile.ZipFile, name: str) -> bool:
+    if not name.startswith("xl/worksheets/"):
+        return False
+    with archive.open(name) as file:
+        before = b""
+        while block := file.read(1 << 20):
+            if FORMULA.search(before + block):
+                return True
+            before = block[-16:]
+    return False
+
+
+def _open(path: Path, data_only: bool = True) -> Any:
     try:
         import openpyxl
     except ImportError:
@@ -58,8 +108,8 @@ def _open(path: Path) -> Any:
             "or save it as CSV UTF-8"
         ) from None
     try:
-        # the values that formulas had when the file was saved
-        return openpyxl.load_workbook(path, read_only=True, data_only=True)
+        # `data_only`: the values that formulas had when the file was saved
+        return openpyxl.load_workbook(path, read_only=True, data_only=data_only)
     except Exception as error:  # whatever openpyxl meets in an archive that is none of Excel's
         raise _damaged(path, error) from None
 

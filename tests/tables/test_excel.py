@@ -1,6 +1,7 @@
 """Excel files are read as the CSV files that Excel saves."""
 
 import builtins
+import re
 import zipfile
 from datetime import date
 from pathlib import Path
@@ -54,6 +55,37 @@ def test_a_value_beyond_the_named_columns_is_refused_with_its_row(tmp_path: Path
     rows = rows_of(xlsx(tmp_path / "a.xlsx", [["text", "label", None], ["가", 1, None], ["나", 0, "더"]]))
     assert isinstance(rows[0], Row) and isinstance(rows[1], UnreadableInput)
     assert str(rows[1]).endswith("row 3: 3 columns, 2 were expected, as in the row of names")
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [
+        ('<c r="A3"><f>A1</f><v></v></c>', None),
+        ('<c r="A3" s="0"><f>A1</f></c>', None),
+        ('<c r="A3"><f>A1</f><v>7</v></c>', "7"),
+        ('<c r="A3" t="str"><f>A1</f><v></v></c>', ""),
+        ('<c r="A3" s="0"/>', ""),
+    ],
+)
+def test_a_formula_without_a_value_is_refused_with_its_cell(written: str, value: str | None, tmp_path: Path) -> None:
+    workbook, path, other = openpyxl.Workbook(), tmp_path / "a.xlsx", tmp_path / "b.xlsx"
+    for row in (["text", "label"], ["=A1", 1], ["=A1", 0]):
+        workbook.active.append(row)
+    workbook.save(path)
+    with zipfile.ZipFile(path) as archive, zipfile.ZipFile(other, "w") as copy:
+        for name in archive.namelist():
+            content = archive.read(name)
+            if name == "xl/worksheets/sheet1.xml":
+                content = re.sub(rb"(<f>A1</f>)<v ?/?>(</v>)?", rb"\1<v>1</v>", content, count=1)
+                content, count = re.subn(rb'<c r="A3">.*?</c>', written.encode(), content)
+                assert count == 1
+            copy.writestr(name, content)
+    first, second = rows_of(other)
+    assert isinstance(first, Row) and first.cells == {"text": "1", "label": "1"}
+    if value is None:
+        assert "row 3: the cell A3 holds a formula whose value" in str(second)
+    else:
+        assert isinstance(second, Row) and second.cells == {"text": value, "label": "0"}
 
 
 def test_a_carriage_return_of_excel_and_a_date_are_text(tmp_path: Path) -> None:
