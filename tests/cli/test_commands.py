@@ -20,6 +20,7 @@ import typer
 
 from kobert_pipeline.cli import input_lines, main
 from kobert_pipeline.cli.formatting import first_sentence
+from kobert_pipeline.cli.run_results import print_results
 from kobert_pipeline.config import recipe_file
 from kobert_pipeline.errors import UserError, os_error
 from kobert_pipeline.files import read_json_with_digest, write_json_with_digest
@@ -28,6 +29,7 @@ from kobert_pipeline.pipeline.recipe import Recipe
 from kobert_pipeline.runs import manifest
 from kobert_pipeline.runs.content_hash import input_hash
 from kobert_pipeline.runs.latex import escaped
+from kobert_pipeline.runs.runner import Outcome
 
 STAGES = main.STAGES
 COMMANDS = sorted(typer.main.get_command(main.app).commands)  # type: ignore[attr-defined]
@@ -492,6 +494,23 @@ def test_compare_prints_the_manifests_numbers(tiny, kobert) -> None:
     assert rows[1]["dev_scores"]["accuracy"]["mean"] == round(on_dev, 2)
     assert table[0].split(" | ")[-1].startswith("dev: mean")
     assert table[3].split(" | ")[-1].startswith(f"accuracy {on_dev:.2f} |")
+
+
+def test_compare_names_runs_by_their_folders(tiny, kobert, monkeypatch) -> None:
+    monkeypatch.chdir(tiny.run_dir)
+    assert {row["run"] for row in kobert("compare", ".", "--json").json["runs"]} == {"tiny"}
+    assert {row["run"] for row in kobert("compare", "corpus/..", "--json").json["runs"]} == {"tiny"}
+    assert "there is no folder nope; give the folders" in kobert("compare", "nope").complaint
+
+
+def test_the_time_of_a_stage_is_that_of_all_its_sessions(tiny, tmp_path, capsys) -> None:
+    _, jobs = stages.plan(str(tiny.recipe), [], tiny.copy(tmp_path / "run", "corpus"), 1)
+    path = jobs[0].folder / "manifest.json"
+    write_json_with_digest(path, read_json_with_digest(path) | {"seconds": 752.0})
+    outcomes = [Outcome(jobs[0], status, 3.0, {}) for status in ("done", "skipped")]
+    for outcome, time in zip(outcomes, ("12:32", "3.0 s"), strict=True):
+        print_results([outcome])
+        assert time in capsys.readouterr().out
 
 
 def test_compare_shows_the_options_that_differ(tiny, tmp_path, kobert) -> None:

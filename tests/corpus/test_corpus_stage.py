@@ -6,7 +6,7 @@ import pyarrow.parquet
 import pytest
 from front_end import CORPORA
 
-from kobert_pipeline.cli.run_results import corpus_results
+from kobert_pipeline.cli.run_results import characters_by_source, corpus_results
 from kobert_pipeline.corpus.document import document_parts, read_documents
 from kobert_pipeline.corpus.filters import FilterOptions
 from kobert_pipeline.corpus.phases import task_inputs
@@ -204,4 +204,12 @@ def test_the_corpus_counts_the_characters_of_each_source_and_those_it_keeps(tmp_
     assert of_chat["characters_in"] == len(chat)
     assert all(of["characters_in"] > of["characters_read"] >= of["characters_kept"] > 0 for of in (of_json, of_chat))
     assert counts["characters_in"] == of_json["characters_in"] + of_chat["characters_in"]
-    assert f"b.txt: {of_chat['characters_kept'] / of_chat['characters_in']:.0%} of" in ", ".join(corpus_results(counts))
+    assert f"b.txt: {100 * of_chat['characters_kept'] // of_chat['characters_in']}% of" in ", ".join(
+        corpus_results(counts)
+    )
+
+
+@pytest.mark.parametrize(("kept", "share"), [(995_100, 99), (999_999, 99), (1_000_000, 100), (0, 0)])
+def test_a_source_of_which_something_was_lost_is_not_kept_whole(kept: int, share: int) -> None:
+    counts = {"a.txt": {"characters_in": 1_000_000, "characters_kept": kept}}
+    assert characters_by_source(counts) == [f"a.txt: {share}% of 1,000,000 characters kept"]

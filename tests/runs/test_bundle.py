@@ -13,7 +13,7 @@ from test_house import dotted, modules, room_of
 
 from kobert_pipeline.cli.bundle import NOT_FOR_TRAINING, part_size, print_bundle
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.files import sha256, write_json_with_digest
+from kobert_pipeline.files import read_json_with_digest, sha256, write_json_with_digest
 from kobert_pipeline.runs.bundle import _round
 
 BEFORE_TRAINING = ("tokenizer", "shards", "features")
@@ -141,6 +141,20 @@ def test_a_bundle_writes_to_folders_of_stages_only(name, sent, kobert, tmp_path)
     index["files"][0]["folder"], index["files"][0]["name"] = name, "started.json"
     write_json_with_digest(carried / "bundle.json", index)
     assert "not of a stage" in kobert("unbundle", carried, "--run-dir", tmp_path / "tiny").complaint
+
+
+@pytest.mark.parametrize(
+    ("name", "is_allowed"), [("cmp (1)", True), ("실험, 2차", True), (".x", False), ("a\tb", False)]
+)
+def test_a_bundle_has_no_name_that_would_be_refused_on_the_other_machine(
+    name: str, is_allowed: bool, sent, kobert, tiny, tmp_path
+) -> None:
+    recipe, carried = tmp_path / f"{name}.yaml", Path(shutil.copytree(sent, tmp_path / "carried"))
+    shutil.copy(tiny.recipe, recipe)
+    packed = kobert("bundle", recipe, "--run-dir", tiny.run_dir, "--out", tmp_path / "out")
+    write_json_with_digest(carried / "bundle.json", read_json_with_digest(carried / "bundle.json") | {"name": name})
+    unpacked = kobert("unbundle", carried, "--run-dir", tmp_path / "tiny")
+    assert (packed.code, unpacked.code) == ((0, 0) if is_allowed else (2, 2)), packed.err + unpacked.err
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,11 @@ def test_the_encoding_is_detected(tmp_path: Path, suffix: str, repeat: int, enco
     assert text_of(path) == KOREAN * repeat
 
 
+@pytest.mark.parametrize("suffix", COMPRESSIONS)
+def test_a_compressed_file_may_have_its_suffix_in_capitals(tmp_path: Path, suffix: str) -> None:
+    assert text_of(write(tmp_path / f"A.TXT{suffix.upper()}", COMPRESSIONS[suffix](KOREAN.encode()))) == KOREAN
+
+
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "cp949", "utf-16", "utf-16-be"])
 @pytest.mark.parametrize("repeat", [1, 5000])
 @pytest.mark.parametrize("given", [False, True])
