@@ -10,6 +10,7 @@ from kobert_pipeline.features.format import Features, flatten, row_starts
 from kobert_pipeline.features.metrics import CLASSIFICATION, classification_report
 from kobert_pipeline.features.task import Example, Task, exactly
 from kobert_pipeline.morphemes.normalization import replace_surrogates
+from kobert_pipeline.tokenizer.loading import token_types
 
 
 class SequenceTask(Task):
@@ -39,7 +40,7 @@ class SequenceTask(Task):
         return {
             "windows": row_starts(encoded["input_ids"]),
             "input_ids": flatten(encoded["input_ids"], np.int32),
-            "token_type_ids": flatten(encoded["token_type_ids"], np.uint8),
+            "token_type_ids": flatten(token_types(tokenizer, encoded), np.uint8),
             "labels": self.label_array(examples),
         }
 

@@ -26,7 +26,7 @@ from kobert_pipeline.morphemes.analyzer_loader import analyzer
 from kobert_pipeline.morphemes.normalization import replace_surrogates
 from kobert_pipeline.questions.answer_priors import NO_PRIORS, AnswerPriors
 from kobert_pipeline.questions.exact_match import match_types
-from kobert_pipeline.tokenizer.loading import splits_into_morphemes
+from kobert_pipeline.tokenizer.loading import splits_into_morphemes, token_types
 
 Spans = dict[int, tuple[float, int, int]]
 """By example number, the (score, first character, end character) of a span."""
@@ -103,7 +103,7 @@ class SpanTask(Task):
         arrays = {
             "windows": row_starts(encoded["input_ids"]),
             "input_ids": flatten(encoded["input_ids"], np.int32),
-            "token_type_ids": flatten(self._token_types(encoded), np.uint8),
+            "token_type_ids": flatten(self._token_types(tokenizer, encoded), np.uint8),
             "offsets": np.array([span for row in offsets for span in row], np.int32),
             "example": np.array(example_of, np.int64),
             "start_positions": np.array([start for start, _ in spans], np.int64),
@@ -114,10 +114,10 @@ class SpanTask(Task):
         texts = [(example["question"], example["context"]) for example in examples]
         return arrays | self.answer_priors.arrays(texts, offsets, example_of)
 
-    def _token_types(self, encoded: Any) -> list[Any]:
+    def _token_types(self, tokenizer: Any, encoded: Any) -> list[Any]:
         """The token types of each window."""
         if not self.exact_match_feature:
-            return list(encoded["token_type_ids"])
+            return list(token_types(tokenizer, encoded))
         sides = [encoded.sequence_ids(window) for window in range(len(encoded["input_ids"]))]
         return [match_types(*window).tolist() for window in zip(encoded["input_ids"], sides, strict=True)]
 

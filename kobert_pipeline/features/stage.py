@@ -41,8 +41,8 @@ from kobert_pipeline.questions.generate import generate_questions
 from kobert_pipeline.tokenizer.loading import has_morphemes
 from kobert_pipeline.tokenizer.plain import PLAIN, own_tokenizer
 
-VERSION = 6
-"""6: texts that differ by invisible characters or their form of Unicode alone are on one side of a dev split."""
+VERSION = 7
+"""7: token types are zeros with a tokenizer that gives its model none."""
 WORK = "work"
 """Folder of the encoded parts; removed at the end, not part of the result."""
 WORK_FILES = (f"{WORK}/*.npz",)

@@ -38,6 +38,7 @@ from kobert_pipeline.features.task import (
 )
 from kobert_pipeline.morphemes.normalization import replace_surrogates
 from kobert_pipeline.tables.unreadable import Row, readable, tried
+from kobert_pipeline.tokenizer.loading import token_types
 from kobert_pipeline.tokenizer.special_tokens import IGNORE_INDEX
 
 ScoredEntity = tuple[int, int, str, float]
@@ -183,7 +184,7 @@ class TaggingTask(Task):
         arrays = {
             "windows": row_starts(encoded["input_ids"]),
             "input_ids": flatten(encoded["input_ids"], np.int32),
-            "token_type_ids": flatten(encoded["token_type_ids"], np.uint8),
+            "token_type_ids": flatten(token_types(tokenizer, encoded), np.uint8),
             "offsets": np.array(offsets, np.int32).reshape(-1, 2),
             "example": np.array(encoded["overflow_to_sample_mapping"], np.int64),
         }

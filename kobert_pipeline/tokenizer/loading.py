@@ -10,6 +10,9 @@ from kobert_pipeline.errors import UserError
 from kobert_pipeline.morphemes.settings import VOCABULARY_FILE
 from kobert_pipeline.tokenizer.special_tokens import OUR_IDS, SpecialIds
 
+TOKEN_TYPES = "token_type_ids"
+"""The name of the input that tells the texts of a pair apart."""
+
 
 def is_morpheme_tokenizer(tokenizer: Any) -> bool:
     """Whether a loaded tokenizer is one of this package."""
@@ -59,6 +62,15 @@ def add_tokens(tokenizer: Any, tokens: Sequence[str]) -> Any:
     """The tokenizer, which from now on takes these for one token each, as it does special tokens."""
     tokenizer.add_tokens([AddedToken(token, special=True, normalized=False) for token in tokens], special_tokens=True)
     return tokenizer
+
+
+def token_types(tokenizer: Any, encoded: Any) -> list[list[int]]:
+    """The token types of encoded texts, row by row, as `transformers` gives them to the model: zeros where they are no
+    input that a tokenizer of others has for it, whatever its post-processor says."""
+    rows: list[list[int]] = encoded[TOKEN_TYPES]
+    # ours was published without that input only for models that have no use for it
+    has_types = is_morpheme_tokenizer(tokenizer) or TOKEN_TYPES in tokenizer.model_input_names
+    return rows if has_types else [[0] * len(row) for row in rows]
 
 
 def special_ids(tokenizer: Any) -> SpecialIds:

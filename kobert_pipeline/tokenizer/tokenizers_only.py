@@ -16,6 +16,8 @@ from kobert_pipeline.files import read_json
 TOKENIZER, SETTINGS = "tokenizer.json", "tokenizer_config.json"
 CLASSES = ("TokenizersBackend", "PreTrainedTokenizerFast")
 """Tokenizer classes of `transformers` that add nothing to what tokenizer.json says."""
+INPUTS = ["input_ids", "attention_mask"]
+"""The inputs of a model that the settings of such a class have where they name none."""
 NO_LIMIT = int(1e30)
 """`model_max_length` of a tokenizer without one, as in `transformers`."""
 
@@ -59,6 +61,7 @@ class TokenizersOnly:
     def __init__(self, backend: Tokenizer, settings: dict[str, Any]) -> None:
         self.backend_tokenizer, self.settings = backend, settings
         self.model_max_length = length_limit(settings.get("model_max_length"))
+        self.model_input_names: list[str] = settings.get("model_input_names") or INPUTS
         self.truncation_side = settings.get("truncation_side") or "right"
         if self.truncation_side not in SIDES:
             raise UserError(f"{SETTINGS}: truncation_side is {self.truncation_side!r:.40}; left or right was expected")

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kobert_pipeline.morphemes.normalization import replace_surrogates
+from kobert_pipeline.tokenizer.loading import token_types
 from kobert_pipeline.tokenizer.tagged_morphemes import morphemes_of_tokens
 
 
@@ -67,7 +68,7 @@ class Tokens:
             for token, id_, (start, end), side, word, morpheme in rows
         ]
         truncated = max_length is not None and len(ids) == max_length and _has_more(tokenizer, texts, max_length)
-        return cls(texts, tokens, encoded["token_type_ids"][0], truncated)
+        return cls(texts, tokens, token_types(tokenizer, encoded)[0], truncated)
 
 
 def _has_more(tokenizer: Any, texts: Sequence[str], count: int) -> bool:

@@ -22,12 +22,15 @@ from transformers import AutoTokenizer, BertConfig, BertForSequenceClassificatio
 from kobert_pipeline.checkpoint import stage
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.task import Task
+from kobert_pipeline.files import write_json
 from kobert_pipeline.finetune.model import build
 from kobert_pipeline.finetune.plan import FinetunePlan
 from kobert_pipeline.inference.checkpoint import Checkpoint
 from kobert_pipeline.serve.app import create_app
 from kobert_pipeline.serve.limits import Limits
 from kobert_pipeline.serve.service import Service
+from kobert_pipeline.tokenizer.loading import token_types
+from kobert_pipeline.tokenizer.tokenizers_only import TokenizersOnly
 
 TEXTS = [line for line in lines() if 8 < len(line) < 60][:40]
 
@@ -71,6 +74,25 @@ def write_table(path: Path, rows: list[dict[str, Any]]) -> Path:
         writer.writeheader()
         writer.writerows(rows)
     return path
+
+
+@pytest.mark.parametrize(("names", "differs"), [(None, False), (["input_ids", "token_type_ids"], True)])
+def test_the_texts_of_a_pair_are_told_apart_where_the_tokenizer_does(
+    names: list[str] | None, differs: bool, head: Callable
+) -> None:
+    """A PreTrainedTokenizerFast gives its model token types only where its settings name that input."""
+    folder = head(BertForSequenceClassification, ["LABEL_0"])
+    wordpiece(folder, BERT_TOKENS, ("vocab.txt", "tokenizer.json"))
+    special = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), BERT_TOKENS, strict=True))
+    inputs = {"model_input_names": names} if names else {}
+    write_json(folder / "tokenizer_config.json", {**special, **inputs, "tokenizer_class": "PreTrainedTokenizerFast"})
+    expected = logits_of(folder, TEXTS[0], TEXTS[1])[0]
+    found = Checkpoint.load(folder).predict(TEXTS[0], pair=TEXTS[1])["score"]
+    assert found == pytest.approx(expected, abs=1e-4)
+    tokenizer = TokenizersOnly.from_folder(folder)  # as for ONNX Runtime
+    assert tokenizer.model_input_names == AutoTokenizer.from_pretrained(folder).model_input_names
+    types = token_types(tokenizer, tokenizer([TEXTS[0]], [TEXTS[1]], return_token_type_ids=True))
+    assert (1 in types[0]) is differs
 
 
 @pytest.mark.parametrize("problem_type", [None, "regression"])

@@ -209,6 +209,8 @@ def test_the_space_before_a_token_belongs_to_no_entity() -> None:
 class OneWordOneToken:
     """A tokenizer whose tokens are eojeols, so that particles are in the tokens of names."""
 
+    model_input_names = ("input_ids", "token_type_ids")
+
     def __call__(self, texts: list[str], **options: Any) -> Any:
         rows = []
         for text in texts:
