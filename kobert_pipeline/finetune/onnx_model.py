@@ -18,6 +18,7 @@ from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.predicted import Predicted
 from kobert_pipeline.features.rows import (
     MAX_PADDING_CPU,
+    MODEL_INPUTS,
     PREDICT_BATCH_SIZE,
     Logits,
     by_length,
@@ -30,17 +31,22 @@ from kobert_pipeline.features.task import Task
 from kobert_pipeline.features.tasks.contrastive import Contrastive
 from kobert_pipeline.files import read_json
 from kobert_pipeline.progress import track
-from kobert_pipeline.training.hf_config import ConfigValues, model_class
+from kobert_pipeline.training.hf_config import ConfigValues, model_class, with_label_keys
 from kobert_pipeline.training.weight_files import HIDDEN_STATES
 
-NOT_OF_THE_HEAD = (HIDDEN_STATES, "pooler_output")
-"""Outputs that an encoder without a head has, too."""
+OF_A_HEAD = "logits"
+"""Suffix of the names that `transformers` gives a head's outputs."""
 LARGE_HEADS = ("ForPreTraining", "ForMaskedLM", "LMHeadModel")
 """Suffixes of models whose head gives logits of the whole vocabulary, which cost more than the encoder."""
 CAUSAL = ("gpt2",)
 """Types of models in which a token sees no token after it."""
-NEEDED = ("architectures", "vocab_size", "hidden_size", "num_hidden_layers", "model_type", "max_position_embeddings")
+NEEDED = (
+    "architectures", "vocab_size", "hidden_size", "num_hidden_layers", "model_type", "max_position_embeddings",
+    "pad_token_id",
+)  # fmt: skip
 """Keys of a config that predictions need. A file may omit keys whose value is the default of its model type."""
+PUBLISHED = "training_manifest.json"
+"""A file that folders of `kobert publish` alone have."""
 BY_TORCH = "give --backend torch, or publish it again with onnx: true"
 FATAL = 4
 """The only level of messages that ONNX Runtime prints; errors are raised as exceptions."""
@@ -51,16 +57,20 @@ Arrays = dict[str, np.ndarray]
 class OnnxModel:
     """An ONNX file with the config of the model that it was exported from.
 
-    `class_name` is the class of that model, `head_outputs` are the names of its head's outputs, and `gives_states` says
-    whether the file has what vectors are made of.
+    `class_name` is the class of that model, `head_outputs` are the names of its head's outputs, `gives_states` says
+    whether the file has what vectors are made of, and `gives_labels` whether it has the head of its class, if any.
+    Raises UserError for a file that does not take batches of any size.
     """
 
-    def __init__(self, file: Path, config: ConfigValues) -> None:
+    def __init__(self, file: Path, config: Any) -> None:
         self.session, self.config, self.name_or_path = open_session(file), config, ""
+        refuse_other_inputs(file, self.session)
         self.class_name = str(config.architectures[0])
         outputs = [node.name for node in self.session.get_outputs()]
-        self.head_outputs = [name for name in outputs if name not in NOT_OF_THE_HEAD]
+        self.head_outputs = [name for name in outputs if name.endswith(OF_A_HEAD)]
         self.gives_states = HIDDEN_STATES in outputs
+        is_encoder = self.class_name.endswith("Model") and not self.class_name.endswith(LARGE_HEADS)
+        self.gives_labels = is_encoder or bool(self.head_outputs)
         separate = self.gives_states and self.class_name.endswith(LARGE_HEADS)
         self.encoder_session = encoder_session(file) if separate else self.session
         self.pad_id = pad_id_of(self)
@@ -73,7 +83,9 @@ class OnnxModel:
     def outputs(self, arrays: Arrays) -> Arrays:
         """The outputs of the head for the inputs (B, S). Raises UserError for a file without a head."""
         if not self.head_outputs:
-            raise UserError(f"{self.name_or_path}: the ONNX file has no output of a head; {BY_TORCH}")
+            raise UserError(
+                f"{self.name_or_path}: the ONNX file has no output of a head, such as {OF_A_HEAD}; {BY_TORCH}"
+            )
         return run(self.session, self.head_outputs, arrays)
 
     def states(self, arrays: Arrays) -> np.ndarray:
@@ -122,7 +134,7 @@ def pool(pooling: str, states: np.ndarray, weights: np.ndarray) -> np.ndarray:
     return np.einsum("bsh,bs->bh", states, weights) / weights.sum(1, keepdims=True)
 
 
-def load(folder: Path, name: str, config: ConfigValues | None = None) -> OnnxModel:
+def load(folder: Path, name: str, config: Any = None) -> OnnxModel:
     """The ONNX file `name` of a published folder. Raises UserError where a library is missing."""
     config = config or config_of(folder)
     needed = ("onnxruntime", "onnx") if str(config.architectures[0]).endswith(LARGE_HEADS) else ("onnxruntime",)
@@ -130,19 +142,32 @@ def load(folder: Path, name: str, config: ConfigValues | None = None) -> OnnxMod
         raise UserError(
             f"{folder / name} requires {' and '.join(missing)}, not installed here; pip install {' '.join(missing)}"
         )
-    return OnnxModel(folder / name, config)
+    model = OnnxModel(folder / name, config)
+    model.name_or_path = str(folder)
+    return model
 
 
-def config_of(folder: Path) -> ConfigValues:
-    """The config in a folder."""
+def config_of(folder: Path) -> Any:
+    """The config in a folder, as torch's model has it."""
     values = read_json(folder / "config.json")
-    named = values.get("architectures") if isinstance(values, dict) else None
-    is_named = isinstance(named, list) and bool(named) and isinstance(named[0], str)
-    if not is_named or not all(key in values for key in NEEDED):
-        # transformers knows the defaults
-        class_ = model_class(values, folder / "config.json")
-        values = class_.config_class.from_pretrained(folder).to_dict() | {"architectures": [class_.__name__]}
-    return ConfigValues(values)
+    if (folder / PUBLISHED).is_file() and isinstance(values, dict) and all(key in values for key in NEEDED):
+        return ConfigValues(values)
+    # transformers knows the defaults, and the names that other types have for the same values
+    class_ = model_class(values, folder / "config.json")
+    config = class_.config_class.from_dict(with_label_keys(values))
+    config.architectures = [class_.__name__]
+    return config
+
+
+def refuse_other_inputs(file: Path, session: Any) -> None:
+    """Raise UserError where a file takes anything but int64 batches of any size, of the inputs that are given here."""
+    for node in session.get_inputs():
+        is_given = node.name in (*MODEL_INPUTS, "attention_mask") and node.type == "tensor(int64)"
+        if not is_given or any(isinstance(size, int) for size in node.shape):
+            raise UserError(
+                f"{file} takes {node.name} as {node.type} of the shape {node.shape}; only token ids, masks and token "
+                f"types of any batch size and length are given; {BY_TORCH}"
+            )
 
 
 def encoder_session(file: Path) -> Any:

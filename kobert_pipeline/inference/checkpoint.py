@@ -48,12 +48,14 @@ class Checkpoint:
     """What `predict_examples` does with single texts of more tokens than the model reads: `truncate` or `windows`."""
     counted: Counter[str] | None = None
     """Where given, `results` counts the `texts` here, and those that were `truncated`."""
+    backend: str = TORCH
+    """What computes the model, one of `loading.FILES`."""
 
     @classmethod
     def load(cls, folder: str | Path, tokenizer: str | Path | None = None, backend: str = TORCH) -> "Checkpoint":
         """Load a checkpoint as `loading.load` does. Raises UserError for what does not load."""
-        loaded = load(folder, tokenizer, backend)
-        return cls(loaded.folder, loaded.model, loaded.tokenizer)
+        loaded = load(folder, tokenizer, backend, needs="gives_labels")
+        return cls(loaded.folder, loaded.model, loaded.tokenizer, backend=loaded.backend)
 
     def for_task(
         self,

@@ -94,9 +94,7 @@ class Embedder:
         """Load a checkpoint, as `kobert predict` does; `auto` is torch where layers before the last are read."""
         if backend == AUTO and (tuple(layers) != LAST or pooling == "first-last"):
             backend = TORCH
-        loaded = load(folder, tokenizer, backend)
-        if backend == AUTO and not getattr(loaded.model, "gives_states", True):
-            loaded = load(folder, tokenizer, TORCH)  # the ONNX file, perhaps of another program, has no states
+        loaded = load(folder, tokenizer, backend, needs="gives_states")
         embedder = cls(loaded.model, loaded.tokenizer, pooling, layers, weights, long, loaded.folder)
         folders = dict.fromkeys((loaded.folder, loaded.tokenizer_folder))
         torch = loaded.backend == TORCH

@@ -7,7 +7,7 @@ is False): the folder may come from anybody.
 
 import importlib.util
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -73,13 +73,26 @@ def is_published_tokenizer(folder: Path, tokenizer: str | Path) -> bool:
     return Path(tokenizer).name == str(tokenizer) and (folder / tokenizer / TOKENIZER_CONFIG).is_file()
 
 
-def load(name: str | Path, tokenizer: str | Path | None = None, backend: str = TORCH) -> Loaded:
+def load(name: str | Path, tokenizer: str | Path | None = None, backend: str = TORCH, needs: str = "") -> Loaded:
     """Load model and tokenizer of a published folder, a folder of `transformers`, or a name on the Hugging Face Hub
     (OWNER/NAME, OWNER/NAME@REVISION). `tokenizer` names a further tokenizer of a published checkpoint (`kiwi`,
     `plain`), or is the folder of a run's, for the model folder of its training. With another of the `BACKENDS` than
-    torch the model is an `OnnxModel` or an `NgramModel`; `auto` is what `choose_backend` says. Raises UserError where
-    one of them does not load, or their vocabularies differ in size."""
-    backend = choose_backend(str(name), tokenizer, backend)
+    torch the model is an `OnnxModel` or an `NgramModel`; `auto` is what `choose_backend` says, and torch where that
+    does not load, or the attribute that `needs` names is False. Raises UserError where one of them does not load, or
+    their vocabularies differ in size."""
+    chosen, here = choose_backend(str(name), tokenizer, backend), local_folder(str(name))
+    if backend == AUTO and chosen == BY_ONNX and here and weight_files(here):
+        # the ONNX file may be of another program, for other outputs or inputs than are read here
+        with suppress(UserError):
+            loaded = _load(name, tokenizer, chosen)
+            if not needs or getattr(loaded.model, needs):
+                return loaded
+        chosen = TORCH
+    return _load(name, tokenizer, chosen)
+
+
+def _load(name: str | Path, tokenizer: str | Path | None, backend: str) -> Loaded:
+    """`load` with one backend."""
     folder, tokenizer_folder, published = _locate(str(name), tokenizer, backend)
     if backend == TORCH:
         model, loaded = load_model(folder, published), load_tokenizer(tokenizer_folder)

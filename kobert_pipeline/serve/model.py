@@ -13,7 +13,7 @@ from kobert_pipeline.features.task import Example, Task
 from kobert_pipeline.features.tasks.multilabel import sigmoid
 from kobert_pipeline.inference.checkpoint import Checkpoint
 from kobert_pipeline.inference.embed import Embedder
-from kobert_pipeline.inference.loading import BY_NGRAMS, FILES, TORCH, choose_backend, load_errors
+from kobert_pipeline.inference.loading import BY_NGRAMS, FILES, TORCH, load_errors
 from kobert_pipeline.inference.rerank import Reranker
 from kobert_pipeline.inference.similar import EmbeddedTexts, Texts, is_hit, not_blank, rankers, top
 from kobert_pipeline.inference.tokens import token_rows
@@ -56,8 +56,8 @@ class ServedModel:
         tokenizer: str | None = None,
     ) -> None:
         self.name, self.long = name, long
-        self.backend = choose_backend(checkpoint, tokenizer, backend)
-        self.checkpoint = Checkpoint.load(checkpoint, tokenizer, self.backend)
+        self.checkpoint = Checkpoint.load(checkpoint, tokenizer, backend)
+        self.backend = self.checkpoint.backend
         self.model, self.tokenizer = self.checkpoint.model, self.checkpoint.tokenizer
         self.task = self._task()
         self.reranker = self._reranker()

@@ -3,6 +3,7 @@ transformers nor an analyzer."""
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import onnx
 import pytest
 
 import kobert_pipeline as kobert_package
-from kobert_pipeline.files import write_json
+from kobert_pipeline.files import read_json, write_json
 from kobert_pipeline.finetune import onnx_model
 from kobert_pipeline.inference import loading
 from kobert_pipeline.inference.loading import AUTO, BY_ONNX, TORCH, choose_backend
@@ -135,15 +136,72 @@ def test_an_onnx_file_of_another_program_is_read_for_what_it_has(
         "has no last_hidden_state, so no vectors; give --backend torch" in kobert(*words, "--backend", "onnx").complaint
     )
     assert kobert("predict", labels, "정말 재밌다").code == 0
+    assert kobert("predict", states, "글").out == kobert("predict", states, "글", "--backend", "torch").out
     assert (
-        "has no output of a head; give --backend torch"
+        "has no output of a head, such as logits; give --backend torch"
         in kobert("predict", states, "글", "--backend", "onnx").complaint
     )
+
+
+def rename_output(model: Any) -> None:
+    """Let the output of the head be `output_0`, as exporters do that are not told its name."""
+    model.graph.node.append(onnx.helper.make_node("Identity", ["logits"], ["output_0"]))
+    next(node for node in model.graph.output if node.name == "logits").name = "output_0"
+
+
+def fix_shape(model: Any) -> None:
+    """Let the file take one text of 16 tokens."""
+    for node in model.graph.input:
+        for dimension, size in zip(node.type.tensor_type.shape.dim, (1, 16), strict=True):
+            dimension.dim_value = size
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (rename_output, "has no output of a head, such as logits; give --backend torch"),
+        (fix_shape, "of the shape [1, 16]; only"),
+    ],
+)
+def test_auto_is_torch_where_the_onnx_file_has_another_form(
+    change: Callable[[Any], None], reason: str, light: dict[str, Path], kobert: Any, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(light["mood"], tmp_path / "mood"))
+    model = onnx.load(folder / ONNX)
+    change(model)
+    onnx.save(model, folder / ONNX)
+    words = ("predict", folder, "정말 재밌다")
+    assert kobert(*words).out == kobert(*words, "--backend", "torch").out
+    refused = kobert(*words, "--backend", "onnx")
+    assert (refused.code, reason in refused.complaint, str(folder) in refused.complaint) == (2, True, True)
+    with (folder / ONNX).open("wb"):  # a file that does not load at all
+        assert kobert(*words).code == 0
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [{"id2label": ["나쁨", "좋음"]}, {"label2id": {"나쁨": 0, "좋음": 1}}, {"num_labels": 2}],
+    ids=["list", "label2id", "num_labels"],
+)
+def test_the_config_of_another_program_is_read_as_torch_reads_it(
+    labels: dict[str, Any], light: dict[str, Path], tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(light["mood"], tmp_path / "mood"))
+    for name in ("manifest.json", onnx_model.PUBLISHED):
+        (folder / name).unlink(missing_ok=True)
+    config = read_json(folder / "config.json")
+    dropped = ("id2label", "label2id", "num_labels", "task_specific_params")
+    write_json(folder / "config.json", {key: config[key] for key in config if key not in dropped} | labels)
+    ours, theirs = (kobert_package.load(folder, backend=backend).predict(TEXTS[:2]) for backend in ("onnx", "torch"))
+    same(ours, theirs)
 
 
 def test_a_config_that_leaves_defaults_out_has_those_of_transformers(tmp_path: Path) -> None:
     write_json(tmp_path / "config.json", {"model_type": "bert", "architectures": ["BertModel"], "hidden_size": 32})
     config = onnx_model.config_of(tmp_path)
+    distil = {"model_type": "distilbert", "architectures": ["DistilBertModel"], "dim": 32, "vocab_size": 9}
+    write_json(tmp_path / "config.json", distil)
+    assert onnx_model.config_of(tmp_path).hidden_size == 32
     assert (config.hidden_size, config.num_hidden_layers, config.architectures) == (32, 12, ["BertModel"])
     with pytest.raises(AttributeError, match="no_such_value"):
         config.no_such_value  # noqa: B018
