@@ -92,6 +92,14 @@ def name_padding(config: Any) -> None:
         config.pad_token_id = end if isinstance(end, int) and end < config.vocab_size else PAD_ID
 
 
+def unused_id(features: Features, vocab_size: int) -> int:
+    """A token that no text of `features` has, to pad with where a config names none: the head of a text that ends in
+    the padding token would read the token before. 0 if all tokens are used."""
+    is_used = np.zeros(vocab_size, bool)
+    is_used[features.arrays["input_ids"]] = True
+    return int(is_used.argmin())
+
+
 def drop_unsupported_inputs(model: Any, batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """The batch without `token_type_ids` where the model has no token types."""
     if getattr(model.config, "type_vocab_size", 1) > 1:
@@ -219,6 +227,7 @@ def load(folder: Path) -> Any:
     # nothing here reads the pooler of an encoder without a head, and sentence-transformers may leave it out
     if missing := sorted(key for key in loading["missing_keys"] if not key.startswith("pooler.")):
         raise UserError(f"{folder} lacks weights of a {auto.__name__}: {', '.join(missing[:3])}; copy it again")
+    model.names_padding = getattr(model.config, "pad_token_id", None) is not None
     name_padding(model.config)
     return model.eval()
 
@@ -235,6 +244,8 @@ def logits(
     """Each output of the model as one array per row (a window, or one example's choices). `activity` names it in the
     progress."""
     model.eval()
+    if not getattr(model, "names_padding", True):
+        model.config.pad_token_id = unused_id(features, model.config.vocab_size)
     # in bf16 oneDNN keeps memory on the CPU for each number of tokens, which differs from batch to batch; and an empty
     # row has no first token
     packable = not bf16 and features.lengths.min(initial=1) > 0

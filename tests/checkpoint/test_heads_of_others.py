@@ -13,11 +13,18 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from layouts import BERT_TOKENS, SIZES, lines, made, wordpiece
+from layouts import BERT_TOKENS, SIZES, byte_level, lines, made, wordpiece
 from scipy.stats import pearsonr
 from seqeval.metrics.sequence_labeling import get_entities
 from starlette.testclient import TestClient
-from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification, BertForTokenClassification
+from transformers import (
+    AutoTokenizer,
+    BertConfig,
+    BertForSequenceClassification,
+    BertForTokenClassification,
+    GPT2Config,
+    GPT2ForSequenceClassification,
+)
 
 from kobert_pipeline.checkpoint import stage
 from kobert_pipeline.errors import UserError
@@ -93,6 +100,21 @@ def test_the_texts_of_a_pair_are_told_apart_where_the_tokenizer_does(
     assert tokenizer.model_input_names == AutoTokenizer.from_pretrained(folder).model_input_names
     types = token_types(tokenizer, tokenizer([TEXTS[0]], [TEXTS[1]], return_token_type_ids=True))
     assert (1 in types[0]) is differs
+
+
+def test_the_end_of_a_text_is_not_taken_for_padding(tmp_path: Path) -> None:
+    """GPT-2's config names no token for padding, and a tokenizer may end every text with the end-of-text token."""
+    size = byte_level(tmp_path)
+    torch.manual_seed(3)
+    sizes = {"n_embd": 32, "n_layer": 2, "n_head": 2, "initializer_range": 0.5, "num_labels": 1}
+    end = AutoTokenizer.from_pretrained(tmp_path).sep_token_id
+    model = GPT2ForSequenceClassification(GPT2Config(vocab_size=size, bos_token_id=end, eos_token_id=end, **sizes))
+    model.eval().save_pretrained(tmp_path)
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path)
+    with torch.no_grad():
+        expected = [float(model(**tokenizer(text, return_tensors="pt")).logits[0]) for text in TEXTS]
+    found = [row["score"] for row in Checkpoint.load(tmp_path).predict(TEXTS)]
+    assert found == pytest.approx(expected, abs=1e-3)
 
 
 @pytest.mark.parametrize("problem_type", [None, "regression"])
