@@ -6,12 +6,16 @@ from codecs import BOM_UTF8
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from unicodedata import normalize
+
+from tokenizers import Tokenizer
 
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import folder_of_clone, read_json
 from kobert_pipeline.morphemes.segmenter import Segmenter
 from kobert_pipeline.morphemes.settings import VOCABULARY_FILE
-from kobert_pipeline.tokenizer.loading import load_tokenizer
+from kobert_pipeline.progress import current_display
+from kobert_pipeline.tokenizer.loading import is_morpheme_tokenizer, load_tokenizer
 from kobert_pipeline.training.hf_config import with_label_keys, with_model_type
 from kobert_pipeline.training.weight_files import (
     FILES,
@@ -40,6 +44,8 @@ SENTENCE_ENCODER = (
     "modules.json", "config_sentence_transformers.json", "sentence_*_config.json", "*Pooling/config.json",
 )  # fmt: skip
 """What `sentence-transformers` says of how it makes vectors."""
+READINGS = ("2024년 3.5점", "GOOD Movie", "漢字", "\uff21\uff22\uff23", " 영화", normalize("NFD", "한글"))
+"""Texts by which two ways of reading differ: digits, capitals, Hanja, wide letters, a blank, decomposed Hangul."""
 HUB_NAME = re.compile(r"([\w.-]+/[\w.-]+)(?:@([\w./-]+))?")
 """OWNER/NAME, with an optional @REVISION: a commit, a branch or a tag."""
 
@@ -218,6 +224,7 @@ def load_checkpoint_tokenizer(folder: Path) -> Any:
         settings = {} if canonical == config else {"config": AutoConfig.for_model(**canonical)}
     tokenizer = load_tokenizer(folder, **settings)
     refuse_no_vocabulary(folder, tokenizer)
+    note_other_reading(folder, tokenizer)
     return tokenizer
 
 
@@ -233,6 +240,27 @@ def refuse_no_vocabulary(folder: Path, tokenizer: Any) -> None:
         f"{present}; name the class that reads {present} as tokenizer_class in tokenizer_config.json, or give a "
         "checkpoint with a tokenizer.json"
     )
+
+
+def note_other_reading(folder: Path, tokenizer: Any) -> None:
+    """Say where a tokenizer loaded from `folder` reads texts otherwise than its tokenizer.json, which is what other
+    programs read, and `transformers` 4 did: version 5 makes those of some classes from the vocabulary alone."""
+    path = folder / "tokenizer.json"
+    if is_morpheme_tokenizer(tokenizer) or not path.is_file():
+        return
+    with suppress(Exception):  # a file that `tokenizers` cannot read, while its vocabulary alone was enough
+        stored = Tokenizer.from_file(str(path))
+        stored.no_truncation()
+        stored.no_padding()
+        ids = tokenizer(list(READINGS), add_special_tokens=False)["input_ids"]
+        stored_ids = [encoding.ids for encoding in stored.encode_batch(list(READINGS), add_special_tokens=False)]
+        if other := [text for text, ours, theirs in zip(READINGS, ids, stored_ids, strict=True) if ours != theirs]:
+            name = type(tokenizer).__name__
+            current_display().say(
+                f"note     {folder}: a {name} reads texts such as {other[0]!r} otherwise than its tokenizer.json; if "
+                "the model was trained with that file, name PreTrainedTokenizerFast as tokenizer_class in "
+                "tokenizer_config.json of a copy"
+            )
 
 
 def refuse_other_encoding(path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tokenizers import Tokenizer, models, normalizers
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from transformers import BertTokenizerFast, PreTrainedTokenizerFast
 
 from kobert_pipeline.corpus.document import Document, write_documents
@@ -108,6 +108,28 @@ def test_a_tokenizer_that_does_not_find_its_own_words_is_refused_in_use_too(
     with pytest.raises(UserError, match="words of its own vocabulary: ") as refused:
         load_for_use(folder)
     assert cause in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "digits", "is_noted"),
+    [("BertTokenizer", True, True), ("BertTokenizer", False, False), ("PreTrainedTokenizerFast", True, False)],
+)
+def test_a_class_that_reads_otherwise_than_tokenizer_json_is_noted(
+    name: str, digits: bool, is_noted: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`transformers` 5 makes some classes from the vocabulary alone; ONNX Runtime and others read the file."""
+    folder = tokenizer_folder(tmp_path / "tokenizer", KOREAN, CASED)
+    backend = load_tokenizer(folder).backend_tokenizer
+    if digits:
+        parts = [pre_tokenizers.BertPreTokenizer(), pre_tokenizers.Digits(individual_digits=True)]
+        backend.pre_tokenizer = pre_tokenizers.Sequence(parts)
+    backend.save(str(folder / "tokenizer.json"))
+    special = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), SPECIAL, strict=True))
+    write_json(folder / "tokenizer_config.json", {**CASED, **special, "tokenizer_class": name})
+    load_for_use(folder)
+    said = capsys.readouterr().err
+    assert ("a BertTokenizer reads texts such as '2024년 3.5점' otherwise than its tokenizer.json" in said) is is_noted
+    assert bool(said) is is_noted
 
 
 def test_settings_are_advised_only_where_they_change_what_is_decomposed(tmp_path: Path) -> None:
