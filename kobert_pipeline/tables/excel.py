@@ -5,7 +5,7 @@ import re
 import zipfile
 from collections.abc import Iterator, Mapping
 from functools import partial
-from itertools import islice, repeat
+from itertools import repeat
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -132,7 +132,7 @@ def _only_sheet(path: Path, workbook: Any) -> Any:
     sheets = [sheet for sheet in workbook.worksheets if sheet.sheet_state == "visible"]
     for sheet in sheets:
         sheet.reset_dimensions()  # other tools write wrong ones
-    filled = [sheet for sheet in sheets if any(any(row) for row in islice(sheet.iter_rows(values_only=True), 1000))]
+    filled = [sheet for sheet in sheets if any(map(_is_filled, sheet.iter_rows(values_only=True)))]
     if len(filled) > 1:
         names = ", ".join(sheet.title for sheet in filled)
         raise UserError(
@@ -141,6 +141,11 @@ def _only_sheet(path: Path, workbook: Any) -> Any:
     if not filled:
         raise UnreadableInput("empty", f"{path} has no rows; there is nothing to read in it")
     return filled[0]
+
+
+def _is_filled(row: tuple[Any, ...]) -> bool:
+    """Whether a row has a cell with a value, 0 and False among them."""
+    return any(value not in (None, "") for value in row)
 
 
 def _text(value: Any) -> str:

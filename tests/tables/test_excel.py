@@ -105,10 +105,11 @@ def test_hidden_and_empty_sheets_are_not_read(tmp_path: Path, title: str) -> Non
     assert [row.cells for row in readable(read_rows(path))] == CELLS
 
 
-def test_two_sheets_with_rows_are_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("row", "value"), [(1, "text"), (1, 0), (1_500, "text")])
+def test_two_sheets_with_rows_are_refused(tmp_path: Path, row: int, value: object) -> None:
     path = xlsx(tmp_path / "a.xlsx", ROWS)
     workbook = openpyxl.load_workbook(path)
-    workbook.create_sheet("둘째").append(["text"])
+    workbook.create_sheet("둘째").cell(row, 1, value)
     workbook.save(path)
     with pytest.raises(UserError, match=r"has 2 sheets with rows \(표, 둘째\); keep one"):
         rows_of(path)
