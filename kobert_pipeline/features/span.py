@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, PrivateAttr, model_validator
 
 from kobert_pipeline.corpus.decontaminate import comparable
 from kobert_pipeline.errors import UserError
@@ -25,7 +25,8 @@ from kobert_pipeline.features.task import Example, Task, exactly
 from kobert_pipeline.morphemes.analyzer_loader import analyzer
 from kobert_pipeline.morphemes.normalization import replace_surrogates
 from kobert_pipeline.questions.answer_priors import NO_PRIORS, AnswerPriors
-from kobert_pipeline.questions.exact_match import match_types
+from kobert_pipeline.questions.exact_match import TYPES, match_types
+from kobert_pipeline.questions.pos_feature import POS_TYPES, classes_of, is_untagged, with_parts_of_speech
 from kobert_pipeline.tokenizer.loading import splits_into_morphemes, token_types
 
 Spans = dict[int, tuple[float, int, int]]
@@ -43,8 +44,8 @@ class SpanTask(Task):
     clean_training: ClassVar[bool] = True
     endpoint: ClassVar[str | None] = "/v1/answer"
     inference_options: ClassVar[tuple[str, ...]] = (
-        "stride", "max_answer_tokens", "max_question_tokens", "question_token", "exact_match_feature", "whole_words",
-        "answer_priors", "answer_calibration",
+        "stride", "max_answer_tokens", "max_question_tokens", "question_token", "exact_match_feature", "pos_feature",
+        "whole_words", "answer_priors", "answer_calibration",
     )  # fmt: skip
 
     # these three as in BERT's run_squad
@@ -62,6 +63,10 @@ class SpanTask(Task):
     """Whether the token types of the context say which of its tokens the question contains, and how many of them are
     near (after the exact match of Chen et al., ACL 2017), so that a model with little pretraining need not learn to
     compare words. For architectures with token types: bert, roberta, electra, albert, splinter."""
+    pos_feature: bool = Field(False, exclude_if=lambda value: not value)
+    """Whether the token types also say which part of speech each token of the context is, by Kiwi's tags: a name, a
+    noun, a number, a particle, ... (as Chen et al. do, too). Needs `exact_match_feature`. Every tenth training example
+    has none, so that a model can be used without Kiwi (pos_feature: false), less well."""
     whole_words: bool = Field(False, exclude_if=lambda value: not value)
     """Whether predicted answers begin and end at morpheme boundaries, cross no line break, and have both of a pair of
     brackets or of curly quotation marks or none. No effect with a tokenizer that splits texts into eojeols,
@@ -72,6 +77,19 @@ class SpanTask(Task):
     """What gives an answer its `probability`; it changes no answer. null: fitted on dev, where about 80 % of the
     answers with probability 0.8 are then exactly right; with fewer than 50 questions in dev answers have no
     probability."""
+
+    _in_training: bool = PrivateAttr(False)
+
+    @model_validator(mode="after")
+    def _check_pos_feature(self) -> Self:
+        if self.pos_feature and not self.exact_match_feature:
+            raise ValueError("pos_feature needs exact_match_feature: true, whose token types it extends")
+        return self
+
+    @property
+    def type_count(self) -> int:
+        """How many token types the model must have; 0 where those of any model do."""
+        return (POS_TYPES if self.pos_feature else TYPES) if self.exact_match_feature else 0
 
     def featurize(self, examples: list[Example], tokenizer: Any, max_length: int) -> dict[str, np.ndarray]:
         """Windows over (question, context). `offsets` (tokens, 2) are characters of the context, -1 for other tokens;
@@ -100,10 +118,11 @@ class SpanTask(Task):
             for i, (row, example) in enumerate(zip(encoded["offset_mapping"], example_of, strict=True))
         ]
         spans = [answer_tokens(row, examples[i]["answers"]) for row, i in zip(offsets, example_of, strict=True)]
+        windowed = [examples[index] for index in example_of]
         arrays = {
             "windows": row_starts(encoded["input_ids"]),
             "input_ids": flatten(encoded["input_ids"], np.int32),
-            "token_type_ids": flatten(self._token_types(tokenizer, encoded), np.uint8),
+            "token_type_ids": flatten(self._token_types(tokenizer, encoded, offsets, windowed), np.uint8),
             "offsets": np.array([span for row in offsets for span in row], np.int32),
             "example": np.array(example_of, np.int64),
             "start_positions": np.array([start for start, _ in spans], np.int64),
@@ -114,12 +133,19 @@ class SpanTask(Task):
         texts = [(example["question"], example["context"]) for example in examples]
         return arrays | self.answer_priors.arrays(texts, offsets, example_of)
 
-    def _token_types(self, tokenizer: Any, encoded: Any) -> list[Any]:
-        """The token types of each window."""
+    def _token_types(self, tokenizer: Any, encoded: Any, offsets: Any, examples: list[Example]) -> list[Any]:
+        """The token types of each window, with its token's `offsets` and its example."""
         if not self.exact_match_feature:
             return list(token_types(tokenizer, encoded))
         sides = [encoded.sequence_ids(window) for window in range(len(encoded["input_ids"]))]
-        return [match_types(*window).tolist() for window in zip(encoded["input_ids"], sides, strict=True)]
+        types = [match_types(*window).tolist() for window in zip(encoded["input_ids"], sides, strict=True)]
+        if not self.pos_feature:
+            return types
+        return [
+            row if self._in_training and is_untagged(example["id"])
+            else with_parts_of_speech(row, spans, classes_of(example["context"]))
+            for row, spans, example in zip(types, offsets, examples, strict=True)
+        ]  # fmt: skip
 
     def _shorten_question(self, question: str, longest: int, tokenizer: Any) -> str:
         question = replace_surrogates(question)
@@ -133,20 +159,25 @@ class SpanTask(Task):
         return question[: offsets[-1][1]] if offsets else question  # of white space alone nothing is left
 
     def refuse_missing_libraries(self) -> None:
-        """Raise UserError where priors need Kiwi, which is not installed."""
-        if self.answer_priors == NO_PRIORS:
+        """Raise UserError where priors or tags need Kiwi, which is not installed."""
+        needed = ["answer_priors"] * (self.answer_priors != NO_PRIORS) + ["pos_feature"] * self.pos_feature
+        if not needed:
             return
         try:
             analyzer("kiwi")
         except ImportError as error:
+            settings = {"answer_priors": "answer_priors={}", "pos_feature": "pos_feature=false"}
+            without = " ".join(f"--set {settings[name]}" for name in needed)
             raise UserError(
-                f"task {self.name}: answer_priors need Kiwi: {error}; to answer without it, leave them out (kobert "
-                "evaluate --set answer_priors={}, or task_specific_params in config.json of a folder made with plain/)"
+                f"task {self.name}: {' and '.join(needed)} need Kiwi: {error}; to answer without it, leave them out "
+                f"(kobert evaluate {without}, or task_specific_params in config.json of a folder made with plain/)"
             ) from None
 
     def in_training(self) -> Self:
         """The task without what predictions alone need, for which the analyzer would read each context once more."""
-        return self.model_copy(update={"whole_words": False, "answer_priors": NO_PRIORS})
+        task = self.model_copy(update={"whole_words": False, "answer_priors": NO_PRIORS})
+        task._in_training = True
+        return task
 
     def ablate_priors(self) -> tuple[Self, Self] | None:
         """The task without priors, and itself; None where it has no priors."""

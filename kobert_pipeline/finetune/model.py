@@ -129,8 +129,8 @@ def build(
         # the tokens of an earlier fine-tuning give way to this one's; mean_resizing would draw new rows around the mean
         # of all others
         model.resize_token_embeddings(max(vocab_size, config.vocab_size - before), mean_resizing=False)
-    if isinstance(task, SpanTask) and task.exact_match_feature:
-        add_match_types(model)
+    if isinstance(task, SpanTask) and task.type_count:
+        add_match_types(model, task.type_count)
     if plan.mixed_precision == "bf16" and max_length <= EAGER_MAX_LENGTH and not torch.cuda.is_available():
         model.set_attn_implementation("eager")
     if frozen:
@@ -165,9 +165,10 @@ def _config(task: Task, pretrained: Path, plan: "FinetunePlan", max_length: int)
     return config, len(before)
 
 
-def add_match_types(model: Any) -> None:
-    """Give a model token types for `match_types`, which at first have the embedding of the context's. Raises UserError
-    where the model has no token types."""
+def add_match_types(model: Any, count: int = TYPES) -> None:
+    """Give a model `count` token types for `match_types`, which at first have the embedding of the context's, or for
+    those with parts of speech, which at first have that of the same type without. Raises UserError where the model has
+    no token types."""
     embeddings: Any = getattr(model.base_model, "embeddings", None)
     before = getattr(embeddings, "token_type_embeddings", None)
     if before is None or before.num_embeddings < 2:
@@ -175,11 +176,12 @@ def add_match_types(model: Any) -> None:
             f"exact_match_feature: the architecture {model.config.model_type} has no token types for question and "
             "context; leave exact_match_feature out, or use bert, roberta, electra, albert or splinter"
         )
-    missing = TYPES - before.num_embeddings
-    if missing > 0:
-        rows = torch.cat([before.weight.data, before.weight.data[1:2].expand(missing, -1)])
+    if count > before.num_embeddings:
+        row_of = [kind if kind < before.num_embeddings else 1 for kind in range(TYPES)]
+        rows = before.weight.data[row_of].repeat(count // TYPES, 1)
+        rows[: before.num_embeddings] = before.weight.data
         embeddings.token_type_embeddings = torch.nn.Embedding.from_pretrained(rows, freeze=False)
-        model.config.type_vocab_size = TYPES
+        model.config.type_vocab_size = count
 
 
 def _pretrained(auto: Any, folder: Path, config: Any) -> Any:

@@ -19,6 +19,7 @@ from kobert_pipeline.finetune.model import drop_unsupported_inputs
 from kobert_pipeline.finetune.pooling import encoder_of
 from kobert_pipeline.inference.loading import load_encoder
 from kobert_pipeline.questions.exact_match import match_types
+from kobert_pipeline.questions.pos_feature import classes_of, with_parts_of_speech
 from kobert_pipeline.tokenizer.loading import is_morpheme_tokenizer
 from kobert_pipeline.training.device import device
 from kobert_pipeline.visualize.page import label_of
@@ -111,13 +112,16 @@ class Attention:
 
 def token_types(model: Any, tokens: Tokens) -> list[int]:
     """The token types that a model reads a sequence with: as in its fine-tuning for a question and a context
-    with `exact_match_feature`, else as the tokenizer gives them."""
-    if len(tokens.texts) == 1 or not fine_tuned_for(model.config.to_dict())[1].get("exact_match_feature"):
+    with `exact_match_feature` or `pos_feature`, else as the tokenizer gives them."""
+    options = fine_tuned_for(model.config.to_dict())[1]
+    if len(tokens.texts) == 1 or not options.get("exact_match_feature"):
         return tokens.type_ids
-    type_ids: list[int] = match_types(
-        [token.id for token in tokens.tokens], [token.side for token in tokens.tokens]
-    ).tolist()
-    return type_ids
+    sides = [token.side for token in tokens.tokens]
+    type_ids: list[int] = match_types([token.id for token in tokens.tokens], sides).tolist()
+    if not options.get("pos_feature"):
+        return type_ids
+    offsets = [(token.start, token.end) if token.side == 1 else (-1, -1) for token in tokens.tokens]
+    return with_parts_of_speech(type_ids, offsets, classes_of(tokens.texts[1]))
 
 
 def attention_weights(model: Any, tokens: Tokens) -> np.ndarray:
