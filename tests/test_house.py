@@ -39,7 +39,7 @@ ROOMS = {
     "inference":  f"{GROUND} config.recipe_file morphemes tables tokenizer features training checkpoint "
                   "finetune runs.manifest evaluation questions.bm25",
     "visualize":  f"{GROUND} morphemes tokenizer training checkpoint finetune inference "
-                  "questions.exact_match features.rows",
+                  "questions.exact_match questions.pos_feature features.rows",
     "serve":      f"{GROUND} checkpoint features inference visualize",
     "pipeline":   f"{GROUND} config download.sources tables corpus analysis tokenizer shards features training "
                   "checkpoint pretrain finetune publish runs inference evaluation",

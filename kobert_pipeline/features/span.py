@@ -118,11 +118,10 @@ class SpanTask(Task):
             for i, (row, example) in enumerate(zip(encoded["offset_mapping"], example_of, strict=True))
         ]
         spans = [answer_tokens(row, examples[i]["answers"]) for row, i in zip(offsets, example_of, strict=True)]
-        windowed = [examples[index] for index in example_of]
         arrays = {
             "windows": row_starts(encoded["input_ids"]),
             "input_ids": flatten(encoded["input_ids"], np.int32),
-            "token_type_ids": flatten(self._token_types(tokenizer, encoded, offsets, windowed), np.uint8),
+            "token_type_ids": flatten(self._token_types(tokenizer, encoded, offsets, examples), np.uint8),
             "offsets": np.array([span for row in offsets for span in row], np.int32),
             "example": np.array(example_of, np.int64),
             "start_positions": np.array([start for start, _ in spans], np.int64),
@@ -134,17 +133,18 @@ class SpanTask(Task):
         return arrays | self.answer_priors.arrays(texts, offsets, example_of)
 
     def _token_types(self, tokenizer: Any, encoded: Any, offsets: Any, examples: list[Example]) -> list[Any]:
-        """The token types of each window, with its token's `offsets` and its example."""
+        """The token types of each window, by the `offsets` of its tokens and the context of its example."""
         if not self.exact_match_feature:
             return list(token_types(tokenizer, encoded))
         sides = [encoded.sequence_ids(window) for window in range(len(encoded["input_ids"]))]
         types = [match_types(*window).tolist() for window in zip(encoded["input_ids"], sides, strict=True)]
         if not self.pos_feature:
             return types
+        windows = zip(types, offsets, map(examples.__getitem__, encoded["overflow_to_sample_mapping"]), strict=True)
         return [
             row if self._in_training and is_untagged(example["id"])
             else with_parts_of_speech(row, spans, classes_of(example["context"]))
-            for row, spans, example in zip(types, offsets, examples, strict=True)
+            for row, spans, example in windows
         ]  # fmt: skip
 
     def _shorten_question(self, question: str, longest: int, tokenizer: Any) -> str:

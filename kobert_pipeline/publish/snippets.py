@@ -8,7 +8,8 @@ import re
 from typing import Any
 
 from kobert_pipeline.features.answer_spans import APOSTROPHE, BRACKETS
-from kobert_pipeline.questions.exact_match import LEVELS, NEAR, ROUNDING
+from kobert_pipeline.questions.exact_match import LEVELS, NEAR, ROUNDING, TYPES
+from kobert_pipeline.questions.pos_feature import CLASSES
 
 EXAMPLE: dict[str, Any] = {
     "text": "오늘은 맑고 바람이 조금 분다.",
@@ -110,6 +111,15 @@ sums = [sum(1 / read.count(token) for token in tokens) for tokens in near]
 levels = [min(int(LEVELS * (one / max(*sums, ROUNDING) + ROUNDING)), LEVELS - 1) for one in sums]
 types = [1 + level + LEVELS * (token in asked) for level, token in zip(levels, read)]
 inputs["token_type_ids"].zero_()[0, places] = torch.tensor(types)"""
+PARTS_OF_SPEECH = """
+# and by the part of speech of the token, 0 without Kiwi; in texts of composed Hangul (NFC)
+groups = "CLASSES".split()
+classes = [0] * (len(context) + 1)
+for morpheme in Kiwi().tokenize(context):
+    number = next((n for n, group in enumerate(groups, 1) if morpheme.tag.startswith(tuple(group.split("|")))), 0)
+    for character in range(morpheme.start, morpheme.end):
+        classes[character] = classes[character] or number
+types = [one + TYPES * classes[offsets[place][0]] for one, place in zip(types, places)]"""
 USES = {
     "AutoModelForSequenceClassification": """from transformers import pipeline
 
@@ -155,6 +165,11 @@ def span_example(options: dict[str, Any]) -> str:
     if options.get("exact_match_feature"):
         matches = MATCHES.replace("NEAR", str(NEAR)).replace("LEVELS - 1", str(LEVELS - 1))
         matches = matches.replace("LEVELS", str(LEVELS)).replace("ROUNDING", str(ROUNDING))
+        if options.get("pos_feature"):
+            groups = " ".join(map("|".join, CLASSES))
+            tags = PARTS_OF_SPEECH.replace("CLASSES", groups).replace("TYPES", str(TYPES))
+            before, last = matches.rsplit("\n", 1)
+            matches, code = f"{before}{tags}\n{last}", f"from kiwipiepy import Kiwi\n{code}"
         code = code.replace("\noutputs =", matches + "\noutputs =")
     if options.get("whole_words"):
         whole_words = WHOLE_WORDS.replace("PAIRS", "".join(BRACKETS)).replace("APOSTROPHE", APOSTROPHE)

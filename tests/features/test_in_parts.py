@@ -21,7 +21,7 @@ PRIORS = {"phrase": 4, "type": 8, "overlap": 12}
 TASKS: dict[str, tuple[dict[str, Any], Callable[[int], dict[str, Any]]]] = {
     "nsmc": ({}, lambda n: {"text": TEXT * n, "label": n % 2}),
     "korquad": (
-        {"stride": 8, "whole_words": True, "answer_priors": PRIORS, "exact_match_feature": True},
+        {"stride": 8, "whole_words": True, "answer_priors": PRIORS, "exact_match_feature": True, "pos_feature": True},
         lambda n: {"question": "배를 탄 해는 언제인가?", "context": TEXT * n, "answers": [["부산", 11]]},
     ),
     "choice": ({}, lambda n: {"text": TEXT, "choices": ["좋다" * n, "나쁘다"], "label": n % 2}),

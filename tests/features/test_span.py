@@ -1,5 +1,6 @@
 """Answers are mapped to tokens by characters of the raw context."""
 
+import re
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -19,6 +20,7 @@ from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
 from kobert_pipeline.questions.answer_priors import candidates_for
 from kobert_pipeline.questions.exact_match import TYPES, match_types
 from kobert_pipeline.questions.lexical_overlap import sentence_overlaps
+from kobert_pipeline.questions.pos_feature import CLASSES
 from kobert_pipeline.tokenizer.loading import load_tokenizer
 from kobert_pipeline.tokenizer.special_tokens import CLS_ID, MASK_ID, SEP_ID
 
@@ -378,6 +380,36 @@ def test_exact_matches_are_token_types_in_every_window(morpheme_tokenizer: Morph
         sides = [None, *[0] * (end - 1), None, *[1] * (len(ids) - end - 2), None]
         assert marked.arrays["token_type_ids"][first:after].tolist() == match_types(ids, sides).tolist()
     assert marked.arrays["token_type_ids"].max() == TYPES - 1
+
+
+def test_parts_of_speech_are_token_types(morpheme_tokenizer: MorphemeTokenizer) -> None:
+    """Those of matches, and by the class of the morpheme that a token begins with; of a tenth of the training examples
+    none."""
+    context = "등대는 1903년에 처음 불을 밝혔다. " + "김민수가 (세 번) 부산에 갔다. " * 30
+    example = {"id": "1", "group": "", "question": "등대는 언제 처음 불을 밝혔는가?", "context": context, "answers": []}
+    marks = {"name": "korquad", "exact_match_feature": True}
+    tasks = [Task.choose(marks), Task.choose(marks | {"pos_feature": True})]
+    plain, tagged = (Features(task.featurize([example], morpheme_tokenizer, 64), [example]) for task in tasks)
+    types, classes = tagged.arrays["token_type_ids"] % TYPES, tagged.arrays["token_type_ids"] // TYPES
+    np.testing.assert_array_equal(types, plain.arrays["token_type_ids"])
+    begins = tagged.arrays["offsets"][:, 0]
+    tags = {"1903": "SN", "김민수": "NNP", "가 (": "J", "(": "SS", "부산": "NNP", "다.": "E"}
+    for word, tag in tags.items():
+        places = np.isin(begins, [match.start() for match in re.finditer(re.escape(word), context)])
+        expected = next(number for number, tags_of_class in enumerate(CLASSES, 1) if tag in tags_of_class)
+        assert places.any() and set(classes[places]) == {expected}, word
+    examples = [example | {"id": str(number)} for number in range(200)]
+    arrays = tasks[1].in_training().featurize(examples, morpheme_tokenizer, 64)
+    has_tags = np.add.reduceat(arrays["token_type_ids"] >= TYPES, arrays["windows"][:-1]) > 0
+    assert 0.8 < has_tags.mean() < 0.97
+    for text in (normalize("NFD", context), context.replace("민", "민\u200b")):
+        rest = Features(tasks[1].featurize([example | {"context": text}], morpheme_tokenizer, 64), [example])
+        np.testing.assert_array_equal(rest.arrays["token_type_ids"], tagged.arrays["token_type_ids"])
+
+
+def test_parts_of_speech_extend_matches() -> None:
+    with pytest.raises(ValueError, match="pos_feature needs exact_match_feature: true"):
+        Task.choose({"name": "korquad", "pos_feature": True})
 
 
 def test_a_word_that_a_window_cuts_ends_in_the_next(morpheme_tokenizer: MorphemeTokenizer) -> None:

@@ -26,6 +26,7 @@ from kobert_pipeline.pretrain.architectures.bert import Bert
 from kobert_pipeline.pretrain.architectures.modernbert import ModernBert
 from kobert_pipeline.pretrain.architectures.splinter import Splinter
 from kobert_pipeline.questions.exact_match import TYPES
+from kobert_pipeline.questions.pos_feature import POS_TYPES
 
 TASKS = ["nsmc", "korquad"]
 
@@ -231,6 +232,20 @@ def test_a_model_gets_the_token_types_of_matches(tmp_path: Path) -> None:
         assert torch.equal(*types)
         assert build(task, tmp_path / "tuned", False, FinetunePlan(), 16).config.type_vocab_size == TYPES
         assert build(task, folder, True, FinetunePlan(), 16).config.type_vocab_size == TYPES
+
+
+def test_parts_of_speech_are_token_types_that_begin_as_those_without(tmp_path: Path) -> None:
+    """Also of a model that was tuned with matches alone: so it can learn the others."""
+    architecture = Bert(num_hidden_layers=1, hidden_size=32, num_attention_heads=2, max_position_embeddings=96)
+    architecture.save(architecture.model(architecture.config(300), "masked"), tmp_path / "bert")
+    matches = Task.choose({"name": "korquad", "exact_match_feature": True})
+    build(matches, tmp_path / "bert", False, FinetunePlan(), 16).save_pretrained(tmp_path / "matches")
+    before = load(tmp_path / "matches").base_model.embeddings.token_type_embeddings.weight
+    tagged = Task.choose({"name": "korquad", "exact_match_feature": True, "pos_feature": True})
+    model = build(tagged, tmp_path / "matches", False, FinetunePlan(), 16)
+    types = model.base_model.embeddings.token_type_embeddings.weight
+    assert model.config.type_vocab_size == len(types) == POS_TYPES
+    assert torch.equal(types, before.repeat(POS_TYPES // TYPES, 1))
 
 
 def test_architectures_without_token_types_have_no_exact_match_feature(tmp_path: Path) -> None:

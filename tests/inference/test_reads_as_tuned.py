@@ -16,7 +16,6 @@ from kobert_pipeline.finetune.inference_state import fine_tuned_for, inference_l
 from kobert_pipeline.finetune.model import logits
 from kobert_pipeline.inference.loading import load_tokenizer
 from kobert_pipeline.pretrain.architecture import Architecture
-from kobert_pipeline.questions.exact_match import TYPES
 
 CONTEXTS = [
     " ".join(f"등대는 {n}9{k}3년에 처음 불을 밝혔다. 민수가 {k}번 부산에 갔다." for k in range(6)) for n in range(8)
@@ -54,7 +53,8 @@ def saved(tokenizer: Any, tmp_path: Path) -> Callable[..., tuple[Any, Path]]:
     [
         ("bert", {}), ("gpt2", {}), ("bert", {"stride": 8}), ("bert", {"max_answer_tokens": 5}),
         ("bert", {"max_question_tokens": 3}), ("splinter", {}), ("splinter", {"question_token": True}),
-        ("bert", {"exact_match_feature": True}), ("bert", {"whole_words": True}),
+        ("bert", {"exact_match_feature": True}), ("bert", {"exact_match_feature": True, "pos_feature": True}),
+        ("bert", {"whole_words": True}),
         ("bert", {"answer_priors": {"phrase": 2}}), ("bert", {"answer_priors": {"type": 4}}),
         ("bert", {"answer_priors": {"overlap": 3}, "stride": 8}),
     ],
@@ -67,7 +67,7 @@ def test_answers_are_those_of_the_task(
     assert task.inference_state() == options
     assert Task.choose("korquad").with_inference_state(options | {"max_length": 48}) == task
     state = {"korquad": {"max_length": 48} | options}
-    types = {"type_vocab_size": TYPES} if "exact_match_feature" in options else {}
+    types = {"type_vocab_size": task.type_count} if task.type_count else {}
     model, folder = saved("AutoModelForQuestionAnswering", architecture, task_specific_params=state, **types)
     features = Features(task.featurize(examples, tokenizer, 48), examples)
     expected = task.predict(logits(model, features, 64, "cpu"), features)

@@ -26,6 +26,7 @@ from kobert_pipeline.publish import verify
 from kobert_pipeline.publish.card_facts import CardFacts
 from kobert_pipeline.publish.export import code_licence, export
 from kobert_pipeline.publish.model_card import snippet
+from kobert_pipeline.questions.pos_feature import POS_TYPES
 
 KINDS = {
     "nsmc": "AutoModelForSequenceClassification",
@@ -304,6 +305,7 @@ def test_the_card_reads_questions_as_predict_does(tiny, tmp_path, capsys) -> Non
             {"question_token": True},
             {"exact_match_feature": True},
             {"max_answer_tokens": 2, "exact_match_feature": True},
+            {"exact_match_feature": True, "pos_feature": True},
             {"whole_words": True},
             {"question_token": True, "exact_match_feature": True, "whole_words": True, "max_answer_tokens": 4},
         ]
@@ -312,7 +314,7 @@ def test_the_card_reads_questions_as_predict_does(tiny, tmp_path, capsys) -> Non
             tiny.run_dir / "publish" / "korquad", tmp_path / str(number), ignore=shutil.ignore_patterns("manifest.json")
         )
         model = load(folder)
-        add_match_types(model)
+        add_match_types(model, POS_TYPES)
         torch.manual_seed(1)
         for parameter in (model.qa_outputs.weight, model.base_model.embeddings.token_type_embeddings.weight):
             torch.nn.init.normal_(parameter)

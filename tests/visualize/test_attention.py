@@ -16,9 +16,11 @@ from hypothesis import strategies as st
 from matplotlib import font_manager
 from pages import Page, asks_no_server, needs_node
 
+from kobert_pipeline.features.task import Task
 from kobert_pipeline.inference.loading import load_tokenizer
 from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
 from kobert_pipeline.questions.exact_match import TYPES, match_types
+from kobert_pipeline.questions.pos_feature import POS_TYPES
 from kobert_pipeline.visualize.attention import CAVEAT, UNITS, Attention, Unit, characters, sum_to_units, words
 from kobert_pipeline.visualize.attention_page import attention_page
 from kobert_pipeline.visualize.page import write_page
@@ -55,20 +57,26 @@ def test_weights_are_those_of_transformers(nsmc: Path, attention: Attention) -> 
 
 
 def test_a_question_is_read_with_the_token_types_of_its_fine_tuning(nsmc: Path) -> None:
-    """Those of `exact_match_feature`, where the model was tuned with it."""
+    """Those of `exact_match_feature` and `pos_feature`, where the model was tuned with them."""
     tokenizer: Any = load_tokenizer(nsmc)
     config = transformers.BertConfig(
         vocab_size=len(tokenizer), hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16,
-        type_vocab_size=TYPES, initializer_range=1.0, attn_implementation="eager",
+        type_vocab_size=POS_TYPES, initializer_range=1.0, attn_implementation="eager",
     )  # fmt: skip
     model = transformers.BertForQuestionAnswering(config).eval()
     texts = ["칼국수를 또 먹고 싶다고 했나?", TEXT]
     inputs = tokenizer(*texts, return_tensors="pt")
-    for options, marked in (({}, False), ({"exact_match_feature": True}, True)):
+    marks = {"exact_match_feature": True}
+    for options, marked in (({}, False), (marks, True), (marks | {"pos_feature": True}, True)):
         model.config.task_specific_params = {"korquad": {"max_length": 64} | options}
         given = dict(inputs)
         if marked:
             types = match_types(inputs["input_ids"][0].tolist(), inputs.sequence_ids(0))
+            if options.get("pos_feature"):
+                task = Task.choose({"name": "korquad"} | options)
+                example = {"id": "", "question": texts[0], "context": texts[1], "answers": []}
+                types = task.featurize([example], tokenizer, 64)["token_type_ids"]
+                assert types.max() >= TYPES
             given["token_type_ids"] = inputs["token_type_ids"].new_tensor(types.tolist())[None]
         expected = model.bert(**given, output_attentions=True).attentions[0][0].detach().numpy()
         found = Attention.of("model", model, tokenizer, texts).weights[0]
