@@ -114,7 +114,7 @@ inputs["token_type_ids"].zero_()[0, places] = torch.tensor(types)"""
 PARTS_OF_SPEECH = """
 # and by the part of speech of the token, 0 without Kiwi; in texts of composed Hangul (NFC)
 groups = "CLASSES".split()
-classes = [0] * len(context)
+classes = [0] * (len(context) + 1)
 for morpheme in Kiwi().tokenize(context):
     number = next((n for n, group in enumerate(groups, 1) if morpheme.tag.startswith(tuple(group.split("|")))), 0)
     for character in range(morpheme.start, morpheme.end):

@@ -38,10 +38,10 @@ def with_parts_of_speech(types: Sequence[int], offsets: Sequence[tuple[int, int]
 
 @lru_cache(maxsize=64)
 def classes_of(context: str) -> np.ndarray:
-    """The class of each character of a text, (C,) uint8, of morphemes that share a character the first. Cached, because
-    questions share contexts."""
+    """The class of each character of a text and of its end, (C + 1,) uint8, of morphemes that share a character the
+    first. Cached, because questions share contexts."""
     text, starts, ends = nfc_with_offsets(replace_surrogates(context))
-    classes = np.zeros(len(context), np.uint8)
+    classes = np.zeros(len(context) + 1, np.uint8)  # a token of white space may be at the end
     for sentence in tagged_sentences(text):
         for _, tag, start, end in sentence:
             if start < end:

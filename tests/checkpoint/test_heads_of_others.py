@@ -33,6 +33,7 @@ from kobert_pipeline.files import write_json
 from kobert_pipeline.finetune.model import build
 from kobert_pipeline.finetune.plan import FinetunePlan
 from kobert_pipeline.inference.checkpoint import Checkpoint
+from kobert_pipeline.questions.exact_match import TYPES
 from kobert_pipeline.serve.app import create_app
 from kobert_pipeline.serve.limits import Limits
 from kobert_pipeline.serve.service import Service
@@ -407,3 +408,14 @@ def test_names_of_outputs_that_it_does_not_have_are_refused(
 def test_names_for_an_encoder_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="is a BertForMaskedLM, whose head gives no labels; leave it out"):
         stage.run(str(made("kcbert", tmp_path)), tmp_path / "out", {"x": 0})
+
+
+def test_parts_of_speech_of_a_text_that_ends_with_white_space(tmp_path: Path) -> None:
+    """Whose last token, of white space alone, is at no character of its text."""
+    byte_level(tmp_path)
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path)
+    task = Task.choose({"name": "korquad", "exact_match_feature": True, "pos_feature": True})
+    example = {"id": "1", "group": "", "question": "누가 갔나?", "context": "민수가 갔다. \n\n", "answers": []}
+    arrays = task.featurize([example], tokenizer, 64)
+    assert arrays["offsets"].max() == len(example["context"])
+    assert arrays["token_type_ids"].max() >= TYPES
