@@ -103,20 +103,26 @@ def dropped_documents(counts: dict[str, Any]) -> str:
 
 def by_source_text(counts: dict[str, Any]) -> str:
     """How well a pretrained model predicts texts of each source, by its counts: `perplexity per character law.txt 40.12
-    -> 31.02, general.txt 20.30 -> 20.91`; "" where there is one source, and why there is none for too many. With a head
+    -> 31.02, general.txt 20.30 -> 20.91`; "" where there is one source, and that of all texts for too many. With a head
     that was learned anew the values before mean nothing: those after stand alone, also of one source."""
-    if many := counts.get("held_out_sources"):
-        return f"no perplexity by source, since held-out texts are from {many:,} files: join the files of a source"
+    has_new_head, many = bool(counts.get("new_head")), counts.get("held_out_sources")
     sources = counts.get("held_out_by_source", {})
-    if not counts.get("new_head"):
-        listed = [f"{name} {value['before']:.2f} -> {value['after']:.2f}" for name, value in sources.items()]
-    elif sources:
-        listed = [f"{name} {value['after']:.2f}" for name, value in sources.items()]
-    else:
-        after = counts.get("held_out_after", {})
-        listed = [f"{value:.2f}" for name, value in after.items() if name.endswith("perplexity_per_character")]
-    when = " after training" if counts.get("new_head") else ""
-    return f"perplexity per character{when} {', '.join(listed)}" if listed else ""
+    if not sources and (has_new_head or many):
+        sources = {"": {when: _perplexity(counts.get(f"held_out_{when}", {})) for when in ("before", "after")}}
+    listed = [
+        " ".join(filter(None, [name, "" if has_new_head else f"{values['before']:.2f} ->", f"{values['after']:.2f}"]))
+        for name, values in sources.items()
+        if values["after"] is not None
+    ]
+    of_all = f" (of all held-out texts, as they are from {many:,} files)" if many else ""
+    when = " after training" if has_new_head else ""
+    return f"perplexity per character{when} {', '.join(listed)}{of_all}" if listed else ""
+
+
+def _perplexity(values: dict[str, float]) -> float | None:
+    """The perplexity per character among the values of an evaluation, whatever was predicted; None where there is
+    none."""
+    return next((value for name, value in values.items() if name.endswith("perplexity_per_character")), None)
 
 
 def new_head_text(counts: dict[str, Any]) -> str:

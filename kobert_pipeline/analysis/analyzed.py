@@ -109,6 +109,14 @@ def read_ids(path: Path) -> list[str]:
     return ids
 
 
+def read_texts(path: Path) -> Iterator[str]:
+    """The texts of the documents in a part, in order, without their segmentation."""
+    import pyarrow.parquet
+
+    for batch in pyarrow.parquet.ParquetFile(path).iter_batches(batch_size=500, columns=["text"]):
+        yield from batch.column("text").to_pylist()
+
+
 def _arrays(column: Any) -> list[np.ndarray]:
     """The lists of a Parquet column as arrays, without a Python object per number."""
     offsets = column.offsets.to_numpy()

@@ -54,8 +54,10 @@ def question_examples(
 ) -> list[Example]:
     """The examples of `question_rows`, each as `check` gives it. Raises one error about all wrong ones."""
 
+    by = "by the option {field} of the task span (kobert evaluate: --task span --set {field}=NAME)"
+
     def maker(first: Row) -> Callable[[Row], Example]:
-        make = table_maker(task, dict.fromkeys(KNOWN), first, "by the option {field} of the task span")
+        make = table_maker(task, dict.fromkeys(KNOWN), first, by)
         return with_distinct_ids(lambda row: check(make(row)))
 
     return list(readable(tried(rows, maker)))

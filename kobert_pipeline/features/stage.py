@@ -192,7 +192,7 @@ def add_from_corpus(
     train = [*generated, *splits["train"]]
     if not train or not dev:
         # dev takes whole questions by their hash, but pairs by the hash of their documents
-        advice = "raise dev_share" if options.pairs else dev_share_advice(options, [*train, *dev])
+        advice = "raise dev_share or pairs.number" if options.pairs else dev_share_advice(options, [*train, *dev])
         raise UserError(
             f"features: of {len(train) + len(dev):,} {'pairs' if options.pairs else 'questions'} made from the corpus "
             f"{len(train):,} are for train and {len(dev):,} for dev, but both need one; {advice}, name a dev file or "

@@ -10,8 +10,13 @@ from kobert_pipeline.questions.sentence_parts import after_mark, in_brackets, is
 
 LEAD_CHARACTERS = 150
 """Characters at the beginning of a document in which its topic is looked for."""
-NO_ARTICLE = re.compile(r"^\s*【|【\s*(주\s*문|이\s*유|판결요지|참조조문)|^\s*제\s*\d+\s*조(의\s*\d+)?\s*[(（]", re.M)
-"""Headings of judgments and statutes. What a judgment is about stands before them, in sentences like an article's."""
+NO_ARTICLE = re.compile(
+    r"^\s*【|【\s*(주\s*문|이\s*유|판결요지|참조조문)|^\s*제\s*\d+\s*조(의\s*\d+)?\s*[(（]"
+    r"|(청구|항소|상고|소)를 (모두 |각 )?(기각|각하)한다\.|소송비용은 ",
+    re.M,
+)
+"""Headings of judgments and statutes, and what a judgment disposes where it has none. What it is about stands before
+them, in sentences like an article's."""
 LONGEST_SUBJECT = 25
 """Morphemes of what an article is about."""
 TOPICS = ("은", "는", "란", "이란")

@@ -20,6 +20,7 @@ from kobert_pipeline.corpus.decontaminate import EvaluationTexts
 from kobert_pipeline.corpus.document import Document, documents_from
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.progress import report, track
+from kobert_pipeline.questions import MADE
 from kobert_pipeline.questions.answer_candidates import (
     AnswerCandidate,
     TaggedMorpheme,
@@ -92,7 +93,7 @@ class QuestionGeneration(Options):
     """How likely each word of a question is left out, except what it asks with; the parts of most questions then stand
     in another order, too. So they become more like people's, which have half of their words in the text: 0.25 brought a
     network without priors a point of F1, measured once (docs/results/questions.md)."""
-    rules: Literal[9] = 9
+    rules: Literal[10] = 10
     """Version of the rules: other rules make other questions, which must not pass for the same."""
 
 
@@ -241,7 +242,7 @@ def examples_of(
             shown, start = without
         examples.append(
             {
-                "id": f"synthetic-{identity}-{len(examples)}", "group": context, "question": question,
+                "id": f"{MADE}{identity}-{len(examples)}", "group": context, "question": question,
                 "context": shown, "answers": [[answer, start]],
             }
         )  # fmt: skip

@@ -96,6 +96,7 @@ def _pretraining(run_dir: Path, vocabulary_of: str) -> dict[str, Any]:
         "vocabulary": digest({name: file["sha256"] for name, file in files.items() if Path(name).name in VOCABULARIES}),
         "objective": pretrain["options"]["objective"],
         "shards": pretrain["inputs"]["shards"],
+        "held_out_texts": _held_out_texts(run_dir),
         "tokens_seen": pretrain["counts"]["tokens_seen"],
         "held_out_loss": round(pretrain["counts"]["held_out_after"]["loss"], 4),
         "perplexity_per_character": [
@@ -106,6 +107,14 @@ def _pretraining(run_dir: Path, vocabulary_of: str) -> dict[str, Any]:
         **{key: pretrain["options"][key] for key in ("base",) if pretrain["options"].get(key)},
         **{key: pretrain["counts"][key] for key in ("new_head",) if key in pretrain["counts"]},
     }  # fmt: skip
+
+
+def _held_out_texts(run_dir: Path) -> str:
+    """What the held-out texts of a run depend on, whatever its vocabulary; "" where its corpus is not at hand."""
+    if not all(manifest.is_finished(run_dir / stage) for stage in ("corpus", "shards")):
+        return ""
+    corpus, shards = (manifest.read(run_dir / stage) for stage in ("corpus", "shards"))
+    return digest([corpus["options"], corpus["inputs"], shards["options"].get("held_out")])
 
 
 def final_split(runs: list[dict[str, Any]]) -> str:
@@ -287,7 +296,7 @@ def fine_tuning_table(rows: list[dict[str, Any]]) -> Table:
             [row["run"], row["start"],
              *(f"{row[key]:,}" if key in row else "-" for key in ("parameters", "vocab_size", "tokens_seen")),
              *(f"{row['held_out_loss']:.3f}" if key == column else "-" for column in losses),
-             *(_perplexities_text(row) for _ in common),
+             *(_perplexities_text(row, rows) for _ in common),
              " ".join(filter(None, [row["finetune"], part.replace("_", " ")])), row.get("split", ""), str(row["seeds"]),
              _scores_text(row["prior_ablation"][part] if part else row["scores"]),
              f"{row['examples']:,}" if "examples" in row else "-",
@@ -302,11 +311,15 @@ def options_table(run_dirs: list[Path], differing: dict[str, list[Any]]) -> list
     return [(["option", *(run_dir.name for run_dir in run_dirs)], rows)] if rows else []
 
 
-def _perplexities_text(row: dict[str, Any]) -> str:
+def _perplexities_text(row: dict[str, Any], rows: list[dict[str, Any]]) -> str:
     """The perplexity per character before and after a pretraining; the one after alone where a head that was learned
-    anew gave the one before."""
+    anew gave the one before. Where the `rows` have other held-out texts, also of which run they are."""
     values = row.get("perplexity_per_character", [])
-    return " -> ".join(f"{value:.2f}" for value in (values[-1:] if row.get("new_head") else values)) or "-"
+    if not values:
+        return "-"
+    text = " -> ".join(f"{value:.2f}" for value in (values[-1:] if row.get("new_head") else values))
+    others = {other["held_out_texts"] for other in rows if other.get("perplexity_per_character")}
+    return text + (f" (texts of {row['run']})" if len(others) > 1 else "")
 
 
 def _scores_text(scores: dict[str, Any]) -> str:

@@ -83,11 +83,16 @@ def grow_vocabulary(base: Tokenizer, trained: Tokenizer, vocab_size: int) -> Tok
         )
     # ids are in the order of training: the alphabet first, then the pieces of the most frequent pairs. Tokens with
     # digits come last: the numbers of a small corpus are many and rare, and their pieces (10-2) cut others
-    for token in sorted(tokens_by_id(trained), key=has_digits):
+    for token in in_order(trained):
         if len(vocabulary) >= vocab_size:
             break
         vocabulary.setdefault(token, len(vocabulary))
     return _word_piece(vocabulary, list(special.values()))
+
+
+def in_order(trained: Tokenizer) -> list[str]:
+    """The tokens of `trained` in the order in which a vocabulary grows by them."""
+    return sorted(tokens_by_id(trained), key=has_digits)
 
 
 def has_digits(token: str) -> bool:
@@ -101,9 +106,10 @@ def vocabulary_forms(analyzer: dict[str, Any]) -> list[str]:
     return [mark + form for form, *_ in analyzer["user_words"] for mark in (WORD_MARK, "")]
 
 
-def add_words(backend: Tokenizer, words: list[str], old: Collection[str]) -> Tokenizer:
+def add_words(backend: Tokenizer, words: list[str], old: Collection[str], trained: Tokenizer) -> Tokenizer:
     """`backend`, a WordPiece vocabulary, with all `words`: words that it lacks replace the tokens that training learned
-    last, except for characters and `old` tokens. Raises UserError where there are too few."""
+    last, except for characters and `old` tokens. Raises UserError where there are too few; it names a size at
+    which enough tokens of `trained` would be in it."""
     tokens = tokens_by_id(backend)
     special = list(backend.get_added_tokens_decoder().values())
     fixed = {*old, *words, *(token.content for token in special)}
@@ -111,9 +117,16 @@ def add_words(backend: Tokenizer, words: list[str], old: Collection[str]) -> Tok
     # single characters stay, or every word that needs one would become [UNK]
     learned = [token for token in tokens if len(token) > 1 and token not in fixed]
     if len(missing) > len(learned):
+        size, lacking = len(tokens), len(missing) - len(learned)
+        for token in in_order(trained):
+            if lacking > 0 and backend.token_to_id(token) is None:
+                size += 1
+                lacking -= len(token) > 1
+        # of the tokens beyond these, about half may be characters
         raise UserError(
-            f"tokenizer.user_words: {len(missing)} forms of words are no tokens yet, and only {len(learned)} tokens "
-            "can give way to them; raise tokenizer.subword.vocab_size, or list fewer words"
+            f"tokenizer.user_words: {len(missing)} forms of words are no tokens yet (at the start of an eojeol and "
+            f"inside one), and only {len(learned)} tokens can give way to them; raise tokenizer.subword.vocab_size to "
+            f"{size + 2 * lacking} or more, or list fewer words"
         )
     dropped = set(learned[len(learned) - len(missing) :])
     remaining = [token for token in tokens if token not in dropped]

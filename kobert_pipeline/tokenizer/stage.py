@@ -3,14 +3,13 @@
 import math
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 from tokenizers import Tokenizer
 
-from kobert_pipeline.analysis.analyzed import AnalyzedDocument, analysis_parts, read_analysis
+from kobert_pipeline.analysis.analyzed import AnalyzedDocument, analysis_parts, read_analysis, read_texts
 from kobert_pipeline.config.options import Options
 from kobert_pipeline.corpus.document import count_documents
 from kobert_pipeline.corpus.reader import Reader, refuse_skipping
@@ -168,11 +167,12 @@ def run(options: TokenizerOptions, analysis: Path, data_dir: Path, out: Path) ->
     # a function, since it is read twice: for the alphabet and in training
     lines = partial(corpus_lines, analysis, limit=options.limit_characters)
     base = load_base(data_dir / options.base, analyzer) if options.base else None
-    alphabet, backend = train(options, lines)
+    alphabet, trained = train(options, lines)
+    backend = trained
     if base is not None and options.keep == "all":
-        backend = grow_vocabulary(base, backend, options.subword.vocab_size)
+        backend = grow_vocabulary(base, trained, options.subword.vocab_size)
     if options.user_words:
-        backend = add_words(backend, vocabulary_forms(analyzer), base.get_vocab() if base else {})
+        backend = add_words(backend, vocabulary_forms(analyzer), base.get_vocab() if base else {}, trained)
     if base is not None:
         write_json(out / ORIGINS_FILE, origins(base, backend))
     if (supported := backend.get_vocab_size()) < options.subword.vocab_size:
@@ -309,10 +309,11 @@ def evaluate_beside(name: str, other: Any, texts: Iterator[str], count: int) -> 
 
 
 def sample(analysis: Path, documents: int) -> tuple[Iterator[str], int]:
-    """The texts of the first documents of every part, the same share of each, about `documents` in all, and how many
+    """The texts of about `documents` documents, the same share of every part and evenly spread in it, and how many
     there are."""
     sizes = {part: count_documents([part]) for part in analysis_parts(analysis)}
     share = min(1, documents / max(1, sum(sizes.values())))
     taken = {part: math.ceil(share * size) for part, size in sizes.items()}
-    rows = (row for part, count in taken.items() for row in islice(read_analysis(part), count))
-    return (row.document.text for row in rows), sum(taken.values())
+    chosen = {part: {index * sizes[part] // count for index in range(count)} for part, count in taken.items()}
+    texts = (text for part in sizes for index, text in enumerate(read_texts(part)) if index in chosen[part])
+    return texts, sum(taken.values())

@@ -17,6 +17,7 @@ from kobert_pipeline.features.answer_spans import BRACKETS, ScoredWindow, answer
 from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
+from kobert_pipeline.questions import MADE
 from kobert_pipeline.questions.answer_priors import candidates_for
 from kobert_pipeline.questions.exact_match import TYPES, match_types
 from kobert_pipeline.questions.lexical_overlap import sentence_overlaps
@@ -498,6 +499,16 @@ def test_too_few_questions_settle_no_calibration_and_there_is_no_probability() -
     task, logits, features = random_features(49)
     assert task.calibrate(logits, features) == task
     assert {row["probability"] for row in task.results(task.predict(logits, features), logits, features)} == {None}
+
+
+def test_made_questions_settle_no_calibration() -> None:
+    """Their answers are nearly all right, and people's are not."""
+    task, logits, features = random_features(250)
+    asked = [example | {"id": f"tydi-{number}"} for number, example in enumerate(features.examples)]
+    made = [example | {"id": f"{MADE}{number}"} for number, example in enumerate(features.examples)]
+    assert task.calibrate(logits, Features(features.arrays, made[:201] + asked[201:])) == task
+    mixed = task.calibrate(logits, Features(features.arrays, made[:125] + asked[125:]))
+    assert mixed.answer_calibration not in (None, task.calibrate(logits, features).answer_calibration)
 
 
 def test_a_context_without_tokens_has_no_probability() -> None:

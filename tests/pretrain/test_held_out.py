@@ -316,10 +316,17 @@ def test_how_often_is_evaluated_changes_no_weight(folders: tuple[Path, Path], tm
             },
             "perplexity per character after training 31.00",
         ),
-        ({"held_out_sources": 500}, "no perplexity by source, since held-out texts are from 500 files"),
+        (
+            {
+                "held_out_before": {"loss": 4, "perplexity_per_character": 40.123},
+                "held_out_after": {"loss": 3, "perplexity_per_character": 31},
+                "held_out_sources": 500,
+            },
+            "character 40.12 -> 31.00 (of all held-out texts, as they are from 500 files)",
+        ),
     ],
 )
-def test_perplexity_by_source_or_why_there_is_none(counts: dict[str, Any], expected: str) -> None:
+def test_perplexity_by_source_or_of_all_texts(counts: dict[str, Any], expected: str) -> None:
     text = by_source_text(counts)
     assert expected in text and bool(text) == bool(counts)
 

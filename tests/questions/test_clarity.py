@@ -74,6 +74,11 @@ def test_the_headings_of_a_judgment_are_in_no_article() -> None:
     article = "등대는 항로표지이다.\n등대는 1908년에 섰다."
     assert lead_of(article) == article and len(lead_of(article * 20)) < 200
     assert lead_of(f"{article}\n【이유】 등대가 섰다.") == lead_of(f"{article}\n제3조(등대) 등대를 둔다.") == ""
+    assert (
+        lead_of(f"{article}\n1. 원고의 청구를 모두 기각한다.")
+        == lead_of(f"{article}\n2. 소송비용은 피고가 부담한다.")
+        == ""
+    )
 
 
 @pytest.mark.parametrize(

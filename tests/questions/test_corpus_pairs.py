@@ -196,3 +196,8 @@ def test_a_reranker_learns_from_each_text_of_a_question() -> None:
         ("a-0", "맞는 글", 1), ("a-1", "다른 글", 0), ("a-2", "또 다른 글", 0),
     ]  # fmt: skip
     assert {(example["group"], example["text"]) for example in examples} == {("글?", "글?")} and len(examples) == 6
+
+
+def test_pairs_are_made_by_the_rules_that_questions_are_made_by() -> None:
+    """Whose version is part of both records: other rules make other questions."""
+    assert CorpusPairs().rules == generate.QuestionGeneration().rules

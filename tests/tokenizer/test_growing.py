@@ -247,6 +247,15 @@ def test_more_words_than_there_is_room_for_are_refused(with_terms, tmp_path):
         train(replace(with_terms, analysis=analysis), tmp_path / "out", user_words=True)
 
 
+def test_the_size_that_a_refusal_names_is_enough(with_terms, old, tmp_path):
+    """Though characters come before words, and each word has two forms."""
+    with pytest.raises(UserError, match="at the start of an eojeol and inside one") as error:
+        train(with_terms, tmp_path / "small", OLD + 1, base=str(old), user_words=True)
+    size = int(re.search(r"vocab_size to (\d+) or more", str(error.value))[1])
+    folder = train(with_terms, tmp_path / "enough", size, base=str(old), user_words=True)
+    assert {mark + term for term in TERMS for mark in ("▁", "")} <= set(vocabulary(folder))
+
+
 def test_the_report_sets_the_base_and_another_that_is_named_beside(grown, old, front_end, tmp_path):
     others = read_json(grown / "report.json")["others"]
     corpus = read_json(old / "report.json")["sources"]["corpus"]

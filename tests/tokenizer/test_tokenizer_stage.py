@@ -184,7 +184,11 @@ def test_the_report_reads_the_same_share_of_every_part(rows, tmp_path, documents
     for number, of_part in enumerate(of_parts):
         write_analysis(tmp_path / f"part-0000{number}.parquet", of_part)
     texts, count = sample(tmp_path, documents)
-    taken = [row.document.text for of_part, size in zip(of_parts, expected, strict=True) for row in of_part[:size]]
+    taken = [
+        of_part[index * len(of_part) // size].document.text
+        for of_part, size in zip(of_parts, expected, strict=True)
+        for index in range(size)
+    ]
     assert (list(texts), count) == (taken, sum(expected))
 
 
