@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kobert_pipeline.cli.arguments import AsJson, Folder, TokenizerName
+from kobert_pipeline.cli.arguments import Folder, TokenizerName
 from kobert_pipeline.cli.embed import Column, Layers, Weights, parse_layers
 from kobert_pipeline.cli.formatting import json_for, print_json, print_table
 from kobert_pipeline.cli.input_lines import (
@@ -37,6 +37,7 @@ GOLD = "Evaluate: questions in SQuAD form or a table, which must find their own 
 Gold = Annotated[Path | None, typer.Option(metavar="FILE", help=GOLD)]
 BY = "How to rank: a pooling (as kobert embed), bm25, hybrid. Repeatable; default: the pooling of training, or mean."
 By = Annotated[list[str] | None, typer.Option(metavar="METHOD", help=BY)]
+AsJsonRows = Annotated[bool, typer.Option("--json", help="Print one JSON object per result, with --gold one.")]
 TopK = Annotated[int, typer.Option(min=1, help="Texts shown per query.")]
 BM25_WEIGHT = "Share of BM25 in hybrid, from 0 to 1."
 Bm25Weight = Annotated[float, typer.Option(min=0, max=1, help=BM25_WEIGHT)]
@@ -71,7 +72,7 @@ def similar(
     rerank: Rerank = None,
     rerank_top: RerankTop = 50,
     tokenizer: TokenizerName = None,
-    as_json: AsJson = False,
+    as_json: AsJsonRows = False,
 ) -> None:
     """Rank texts by their similarity to a query, by vectors, BM25 or both; or measure how well that works (--gold).
 
