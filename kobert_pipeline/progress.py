@@ -108,7 +108,7 @@ def by_source_text(counts: dict[str, Any]) -> str:
     has_new_head, many = bool(counts.get("new_head")), counts.get("held_out_sources")
     sources = counts.get("held_out_by_source", {})
     if not sources and (has_new_head or many):
-        sources = {"": {when: _perplexity(counts.get(f"held_out_{when}", {})) for when in ("before", "after")}}
+        sources = {"": {when: perplexity(counts.get(f"held_out_{when}", {})) for when in ("before", "after")}}
     listed = [
         " ".join(filter(None, [name, "" if has_new_head else f"{values['before']:.2f} ->", f"{values['after']:.2f}"]))
         for name, values in sources.items()
@@ -119,7 +119,7 @@ def by_source_text(counts: dict[str, Any]) -> str:
     return f"perplexity per character{when} {', '.join(listed)}{of_all}" if listed else ""
 
 
-def _perplexity(values: dict[str, float]) -> float | None:
+def perplexity(values: dict[str, float]) -> float | None:
     """The perplexity per character among the values of an evaluation, whatever was predicted; None where there is
     none."""
     return next((value for name, value in values.items() if name.endswith("perplexity_per_character")), None)

@@ -54,5 +54,5 @@ def index(
         return
     cut = f"{about['truncated']:,} of them truncated to {about['max_length']} tokens" if about["truncated"] else "whole"
     left_out = f" (blank and left out: {blank:,})" if blank else ""
-    made = f"pooling {about['pooling']}, --long {long}"
-    print(f"{out}: {about['texts']:,} texts{left_out}, {cut} ({made}), and their words")
+    settings = f"pooling {about['pooling']}, --long {long}"
+    print(f"{out}: {about['texts']:,} texts{left_out}, {cut} ({settings}), and their words")

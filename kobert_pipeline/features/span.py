@@ -161,16 +161,17 @@ class SpanTask(Task):
 
     def refuse_missing_libraries(self) -> None:
         """Raise UserError where priors or tags need Kiwi, which is not installed."""
-        needed = ["answer_priors"] * (self.answer_priors != NO_PRIORS) + ["pos_feature"] * self.pos_feature
-        if not needed:
+        uses = {"answer_priors={}": self.answer_priors != NO_PRIORS, "pos_feature=false": self.pos_feature}
+        settings = [setting for setting, is_used in uses.items() if is_used]
+        if not settings:
             return
         try:
             analyzer("kiwi")
         except ImportError as error:
-            settings = {"answer_priors": "answer_priors={}", "pos_feature": "pos_feature=false"}
-            without = " ".join(f"--set {settings[name]}" for name in needed)
+            needed = " and ".join(setting.partition("=")[0] for setting in settings)
+            without = " ".join(f"--set {setting}" for setting in settings)
             raise UserError(
-                f"task {self.name}: {' and '.join(needed)} need Kiwi: {error}; to answer without it, leave them out "
+                f"task {self.name}: {needed} need Kiwi: {error}; to answer without it, leave them out "
                 f"(kobert evaluate {without}, or task_specific_params in config.json of a folder made with plain/)"
             ) from None
 

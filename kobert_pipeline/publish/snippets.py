@@ -119,7 +119,7 @@ for morpheme in Kiwi().tokenize(context):
     number = next((n for n, group in enumerate(groups, 1) if morpheme.tag.startswith(tuple(group.split("|")))), 0)
     for character in range(morpheme.start, morpheme.end):
         classes[character] = classes[character] or number
-types = [one + TYPES * classes[offsets[place][0]] for one, place in zip(types, places)]"""
+types = [kind + TYPES * classes[offsets[place][0]] for kind, place in zip(types, places)]"""
 USES = {
     "AutoModelForSequenceClassification": """from transformers import pipeline
 

@@ -8,7 +8,7 @@ from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.metrics import mean, spread
 from kobert_pipeline.files import digest
 from kobert_pipeline.markdown import table
-from kobert_pipeline.progress import new_head_text
+from kobert_pipeline.progress import new_head_text, perplexity
 from kobert_pipeline.runs import manifest
 from kobert_pipeline.runs.latex import PREAMBLE, booktabs
 from kobert_pipeline.runs.seeds import SOFT_LABELS, current_seeds, features_folder
@@ -77,15 +77,15 @@ def _stages_read(run_dir: Path) -> set[Path]:
     no model was tuned: a folder may also be of an earlier recipe."""
     last = {folder: record for folder in run_dir.glob("finetune/*") for record in current_seeds(folder)[0][-1:]}
     labelled = [manifest.read(path.parent) for path in run_dir.glob(f"finetune/*/{SOFT_LABELS}/{FINISHED}")]
-    more = {run_dir / label for record in (*last.values(), *labelled) for label in record["inputs"]}
-    if not more & {run_dir / "pretrain", run_dir / "checkpoint"}:
+    inputs = {run_dir / label for record in (*last.values(), *labelled) for label in record["inputs"]}
+    if not inputs & {run_dir / "pretrain", run_dir / "checkpoint"}:
         return {path.parent for path in run_dir.rglob(FINISHED)}
-    more |= {features_folder(folder, record) for folder, record in last.items()}
-    found = set[Path]()
-    while more := {folder for folder in more if manifest.is_finished(folder)} - found:
-        found |= more
-        more = {run_dir / label for folder in more for label in manifest.read(folder)["inputs"]}
-    return found
+    inputs |= {features_folder(folder, record) for folder, record in last.items()}
+    stages = set[Path]()
+    while new_stages := {folder for folder in inputs if manifest.is_finished(folder)} - stages:
+        stages |= new_stages
+        inputs = {run_dir / label for folder in new_stages for label in manifest.read(folder)["inputs"]}
+    return stages
 
 
 def _pretraining(run_dir: Path, vocabulary_of: str) -> dict[str, Any]:
@@ -100,8 +100,8 @@ def _pretraining(run_dir: Path, vocabulary_of: str) -> dict[str, Any]:
         "tokens_seen": pretrain["counts"]["tokens_seen"],
         "held_out_loss": round(pretrain["counts"]["held_out_after"]["loss"], 4),
         "perplexity_per_character": [
-            value for when in ("before", "after") for name, value in pretrain["counts"][f"held_out_{when}"].items()
-            if name.endswith("perplexity_per_character")
+            value for when in ("before", "after")
+            if (value := perplexity(pretrain["counts"][f"held_out_{when}"])) is not None
         ],
         "pretrain_seconds": pretrain["seconds"],
         **{key: pretrain["options"][key] for key in ("base",) if pretrain["options"].get(key)},
@@ -283,6 +283,7 @@ def fine_tuning_table(rows: list[dict[str, Any]]) -> Table:
     # test sets are read once, at the end, so it is by dev that runs are chosen
     on_dev = ["dev: mean (range)"] if any("dev_scores" in row for row in rows) else []
     common = ["perplexity per character, before and after"] if losses else []
+    have_other_texts = len({row["held_out_texts"] for row in rows if row.get("perplexity_per_character")}) > 1
     header = ["run", "start", "parameters", "vocabulary", "tokens seen", *losses.values(), *common, "fine-tuning",
               "split", "seeds", "scores: mean (range)", "examples", *on_dev]  # fmt: skip
     lines = []
@@ -296,7 +297,7 @@ def fine_tuning_table(rows: list[dict[str, Any]]) -> Table:
             [row["run"], row["start"],
              *(f"{row[key]:,}" if key in row else "-" for key in ("parameters", "vocab_size", "tokens_seen")),
              *(f"{row['held_out_loss']:.3f}" if key == column else "-" for column in losses),
-             *(_perplexities_text(row, rows) for _ in common),
+             *(_perplexities_text(row, have_other_texts) for _ in common),
              " ".join(filter(None, [row["finetune"], part.replace("_", " ")])), row.get("split", ""), str(row["seeds"]),
              _scores_text(row["prior_ablation"][part] if part else row["scores"]),
              f"{row['examples']:,}" if "examples" in row else "-",
@@ -311,15 +312,14 @@ def options_table(run_dirs: list[Path], differing: dict[str, list[Any]]) -> list
     return [(["option", *(run_dir.name for run_dir in run_dirs)], rows)] if rows else []
 
 
-def _perplexities_text(row: dict[str, Any], rows: list[dict[str, Any]]) -> str:
+def _perplexities_text(row: dict[str, Any], have_other_texts: bool) -> str:
     """The perplexity per character before and after a pretraining; the one after alone where a head that was learned
-    anew gave the one before. Where the `rows` have other held-out texts, also of which run they are."""
+    anew gave the one before. Where the rows of a table `have_other_texts` held out, also of which run these are."""
     values = row.get("perplexity_per_character", [])
     if not values:
         return "-"
     text = " -> ".join(f"{value:.2f}" for value in (values[-1:] if row.get("new_head") else values))
-    others = {other["held_out_texts"] for other in rows if other.get("perplexity_per_character")}
-    return text + (f" (texts of {row['run']})" if len(others) > 1 else "")
+    return text + (f" (texts of {row['run']})" if have_other_texts else "")
 
 
 def _scores_text(scores: dict[str, Any]) -> str:
