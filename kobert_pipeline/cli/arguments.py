@@ -42,6 +42,10 @@ TOKENIZER = (
 TokenizerName = Annotated[str | None, typer.Option("--tokenizer", metavar="NAME|FOLDER", help=TOKENIZER)]
 LONG = "What to do with texts of more tokens than the model reads; windows overlap, and their mean is the result."
 Long = Annotated[Literal["truncate", "windows"], typer.Option("--long", help=LONG)]
+ID_COLUMN = (
+    "Column of a table whose values name its rows in the results; default: id, guid or the like, if there is one."
+)
+IdColumn = Annotated[str | None, typer.Option("--id-column", metavar="NAME", help=ID_COLUMN)]
 BACKEND = (
     "What computes: torch, or ONNX Runtime with the file that `kobert publish` wrote, in float32 or in int8; auto is "
     "onnx where the folder has that file and there is no GPU."

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from kobert_pipeline.cli.arguments import AsJson, Backend, Folder, Long, TokenizerName
+from kobert_pipeline.cli.arguments import AsJson, Backend, Folder, IdColumn, Long, TokenizerName
 from kobert_pipeline.cli.embed import Column, Files, Pooling
 from kobert_pipeline.cli.exit_codes import interrupt_on_sigterm
 from kobert_pipeline.cli.formatting import print_json
@@ -22,6 +22,7 @@ def index(
     files: Files,
     out: Out,
     column: Column = None,
+    id_column: IdColumn = None,
     pooling: Pooling = None,
     long: Long = "windows",
     tokenizer: TokenizerName = None,
@@ -35,24 +36,24 @@ def index(
     interrupt_on_sigterm()
     refuse_existing(out, "--out")
     refuse_missing(files)
-    refuse_tables(files, column)
+    refuse_tables(files, column, id_column)
 
     from kobert_pipeline.inference.embed import Embedder
     from kobert_pipeline.inference.text_index import write_index
     from kobert_pipeline.runs.displays import progress_display
 
-    texts = Candidates(files, column)
+    texts = Candidates(files, column, id_column)
     embedder = Embedder.load(checkpoint, tokenizer, pooling, long=long, backend=backend)
     with progress_display() as display, shown_on(display):
         display.begin(f"index {out.name}", 1, 1)
         display.start()
-        rows = [texts.row(position) for position in range(len(texts.texts))]
-        about = write_index(out, rows, texts.unit, embedder, long)
+        about = write_index(out, [texts.row(index) for index in range(len(texts.texts))], texts.unit, embedder, long)
     blank = len(texts.lines) - len(texts.texts)
     if as_json:
         print_json(about | {"blank": blank})
         return
     cut = f"{about['truncated']:,} of them truncated to {about['max_length']} tokens" if about["truncated"] else "whole"
     left_out = f" (blank and left out: {blank:,})" if blank else ""
-    settings = f"pooling {about['pooling']}, --long {long}"
-    print(f"{out}: {about['texts']:,} texts{left_out}, {cut} ({settings}), and their words")
+    print(
+        f"{out}: {about['texts']:,} texts{left_out}, {cut} (pooling {about['pooling']}, --long {long}), and their words"
+    )

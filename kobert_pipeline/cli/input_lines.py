@@ -109,9 +109,11 @@ def is_table(name: str) -> bool:
     return data_suffix(Path(name)) in PARSERS.keys() - {".txt"}
 
 
-def refuse_tables(names: list[str], column: str | None = None) -> None:
-    """Raise UserError for a table without a `column`, since every line of a file would be read as a text, and for
-    standard input with one."""
+def refuse_tables(names: list[str], column: str | None = None, id_column: str | None = None) -> None:
+    """Raise UserError for a table without a `column`, since every line of a file would be read as a text, for standard
+    input with one, and for a column of ids without that of the texts."""
+    if id_column and not column:
+        raise UserError("--id-column names a column of a table; name that of its texts, too, with --column")
     if column is not None and "-" in names:
         raise UserError("- is standard input, whose lines are texts; name the table, or leave --column out")
     if column is None and (table := next(filter(is_table, names), None)):

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from kobert_pipeline.cli.arguments import AsJsonLines, Backend, Folder, Long, TokenizerName
+from kobert_pipeline.cli.arguments import AsJsonLines, Backend, Folder, IdColumn, Long, TokenizerName
 from kobert_pipeline.cli.formatting import json_for, note_truncated, print_table
 from kobert_pipeline.cli.input_lines import (
     file_batches,
@@ -79,6 +79,7 @@ def predict(
     ] = None,
     files: In = None,
     columns: Columns = None,
+    id_column: IdColumn = None,
     questions: Questions = None,
     pair: Pair = None,
     top_k: Annotated[int, typer.Option(min=1, help="Tokens shown for each [MASK].")] = 5,
@@ -91,7 +92,7 @@ def predict(
 
     Example: kobert predict runs/quickstart/publish/nsmc "정말 재밌다"
     """
-    file = _input_file(files or [], texts or [], columns)
+    file = _input_file(files or [], texts or [], columns, id_column)
     refuse_undecodable(questions or [], "--question")
     refuse_undecodable([pair] if pair else [], "--pair")
 
@@ -101,7 +102,7 @@ def predict(
     loaded = replace(Checkpoint.load(checkpoint, tokenizer, backend), counted=(counted := Counter[str]()))
     more = (questions or None, pair, top_k, long)
     if file and (columns or is_table(file)):
-        batches = predict_table(loaded, Path(file), columns or [], *more)
+        batches = predict_table(loaded, Path(file), columns or [], *more, id_column)
     else:
         lines = file_batches([file]) if file else text_batches(texts or [], "--in")
         batches = (loaded.predict(batch, *more) for batch in lines)
@@ -109,12 +110,14 @@ def predict(
     note_truncated(loaded, counted["truncated"], counted["texts"], pair)
 
 
-def _input_file(files: list[str], texts: list[str], columns: list[str] | None) -> str | None:
+def _input_file(files: list[str], texts: list[str], columns: list[str] | None, id_column: str | None) -> str | None:
     """The file of --in, None where there are texts. Raises UserError where texts, file and columns do not fit."""
     if ((file := only_one(files, texts)) is None) == (not texts):
         raise UserError("give either texts or --in FILE")
     if columns and file in (None, "-"):
         raise UserError("--column names columns of a table; give one with --in FILE, or leave it out")
+    if id_column and not columns and not (file and is_table(file)):
+        raise UserError("--id-column names a column of a table; give one with --in FILE, or leave it out")
     refuse_missing([file] if file else [], "a table or a file with one text per line")
     refuse_blank_arguments(texts)
     return file

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kobert_pipeline.cli.arguments import Folder, TokenizerName
+from kobert_pipeline.cli.arguments import Folder, IdColumn, TokenizerName
 from kobert_pipeline.cli.embed import Column, Layers, Weights, parse_layers
 from kobert_pipeline.cli.formatting import json_for, print_json, print_table
 from kobert_pipeline.cli.input_lines import (
@@ -60,6 +60,7 @@ def similar(
     queries: Queries = None,
     candidates: In = None,
     column: Column = None,
+    id_column: IdColumn = None,
     gold: Gold = None,
     by: By = None,
     top_k: TopK = 5,
@@ -79,22 +80,21 @@ def similar(
     Example: kobert similar runs/quickstart/publish/nsmc "정말 재밌다" --in reviews.txt --by mean --by bm25
     """
     refuse_undecodable(queries or [], "query")
-    _refuse_conflicts(queries, candidates, column, gold, by or [], hybrid_pooling, vectors, index)
-    numbers = parse_layers(layers)
+    _refuse_conflicts(queries, candidates, column, id_column, gold, by or [], hybrid_pooling, vectors, index)
 
     from kobert_pipeline.inference import similar as search
     from kobert_pipeline.inference.text_index import TextIndex
 
     search.refuse_unknown(by or [], hybrid_pooling)
-    embedder_of, asked = search.embedders(checkpoint, tokenizer, numbers, weights), queries or []
+    embedder_of = search.embedders(checkpoint, tokenizer, parse_layers(layers), weights)
     rank = partial(_scores, by=by or [], embedder_of=embedder_of, hybrid=hybrid_pooling, bm25_weight=bm25_weight)
     stored = partial(search.top_of_stored, vectors, embedder_of=embedder_of, by=by) if vectors else None
     reranker = _reranker(rerank, rerank_top) if rerank else None
     if gold:
         _evaluate(gold, rank, reranker, as_json)
         return
-    searched = TextIndex(index) if index else Candidates(candidates or [], column)
-    _print_ranking(_ranking(searched, asked, rank, stored, reranker, top_k), asked, searched, as_json)
+    searched = TextIndex(index) if index else Candidates(candidates or [], column, id_column)
+    _print_ranking(_ranking(searched, queries or [], rank, stored, reranker, top_k), queries or [], searched, as_json)
 
 
 def _ranking(
@@ -148,6 +148,7 @@ def _refuse_conflicts(
     queries: list[str] | None,
     candidates: list[str] | None,
     column: str | None,
+    id_column: str | None,
     gold: Path | None,
     by: list[str],
     hybrid_pooling: str | None,
@@ -163,7 +164,7 @@ def _refuse_conflicts(
     if vectors and (len(by) > 1 or {"bm25", "hybrid"} & set(by) or hybrid_pooling):
         raise UserError("--vectors are ranked by one pooling; give --by once, without bm25 and hybrid, or leave it out")
     refuse_missing([*(candidates or []), *(str(path) for path in (gold, vectors) if path)])
-    refuse_tables(candidates or [], column)
+    refuse_tables(candidates or [], column, id_column)
 
 
 def _evaluate(
@@ -197,7 +198,7 @@ def _evaluate(
 class Candidates:
     """The `texts` of all files, and where each is from: its number among the `lines`, which may also be blank."""
 
-    def __init__(self, names: list[str], column: str | None) -> None:
+    def __init__(self, names: list[str], column: str | None, id_column: str | None = None) -> None:
         from kobert_pipeline.inference.similar import Texts, not_blank
 
         self.lines: list[str] = []
@@ -209,7 +210,7 @@ class Candidates:
             else:
                 from kobert_pipeline.inference.table_fields import column_texts
 
-                for text, row_names in column_texts(Path(name), column):
+                for text, row_names in column_texts(Path(name), column, id_column):
                     self.lines.append(text)
                     self.locations.append(row_names)
             self.ends.append(len(self.lines))

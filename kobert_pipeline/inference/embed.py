@@ -35,8 +35,8 @@ LAST = (-1,)
 """The layers that are embedded by default: the last one alone."""
 CHUNK_TEXTS, CHUNK_TEXTS_OF_TOKENS = 1024, 128
 """Texts per part of a file, fewer where every token has a vector. Batches are sorted by length within a chunk."""
-CHUNK_CHARACTERS = 200_000
-"""Characters after which a part ends earlier: long texts take minutes, and an interruption loses a part."""
+CHUNK_CHARACTERS = 50_000
+"""Characters after which a part ends earlier: long texts take minutes, progress is shown and resumed by parts."""
 
 
 class Embedder:

@@ -28,15 +28,16 @@ def predict_table(
     pair: str | None = None,
     top_k: int = 5,
     long: str = "truncate",
+    id_name: str | None = None,
 ) -> Iterator[list[dict[str, Any]]]:
-    """`predict` for the rows of a table, a few at a time, each with its `row` and `id`; `columns` as in
+    """`predict` for the rows of a table, a few at a time, each with its `row` and `id`; `columns` and `id_name` as in
     `table_examples`."""
     questions = question_list(question)
     checkpoint.refuse_unused(questions[0], pair, long)
     task = None if checkpoint.fills_masks else checkpoint.task
     is_paired = checkpoint.takes_pairs and (pair is not None or len(columns) == 2)
     inputs = ("text", "text_pair") if is_paired else None
-    rows = table_examples(checkpoint.folder, task, path, columns, questions[0], pair, inputs)
+    rows = table_examples(checkpoint.folder, task, path, columns, questions[0], pair, inputs, id_name)
     remaining = ((names, example | ({"question": one_question} if one_question is not None else {}))
                  for names, example in rows for one_question in questions)  # fmt: skip
     while batch := list(islice(remaining, ROWS)):
@@ -56,11 +57,12 @@ def table_examples(
     question: str | None,
     pair: str | None,
     inputs: tuple[str, ...] | None = None,
+    id_name: str | None = None,
 ) -> Iterator[tuple[dict[str, Any], Example]]:
     """The rows of a table, or the questions of a file in SQuAD form, as examples of the task (None: to fill masks)
     without answers, each after its `row_names`. `columns` are the columns of the `inputs` (None: the task's) in their
-    order, but for what is given for all rows; others are recognized as in training. Raises UserError for a table
-    without rows, or without such a column, and for cells that are not text."""
+    order, but for what is given for all rows, and `id_name` that of ids; others are recognized as in training. Raises
+    UserError for a table without rows, or without such a column, and for cells that are not text."""
     inputs = inputs or (task.inputs if task else ("text",))
     if "choices" in inputs:
         raise UserError(f"{folder} chooses between candidates; give each text with its candidates, separated by tabs")
@@ -69,12 +71,11 @@ def table_examples(
     if len(columns) > len(fields):
         names = " and ".join(field.name for field in fields)
         raise UserError(f"{folder} reads {names}; name no more columns than that with --column")
-    named = [field._replace(column=column) for field, column in zip(fields, columns, strict=False)]
-    fields = [*named, *fields[len(named) :]]
+    fields[: len(columns)] = [field._replace(column=name) for field, name in zip(fields, columns, strict=False)]
 
     def maker(first: Row) -> Callable[[Row], tuple[dict[str, Any], Example]]:
         column_of = find_columns(first, fields, task.name if task else "fill-mask", BY_COLUMN)
-        ids = id_column(first, getattr(task, "id", None))
+        ids = id_column(first, getattr(task, "id", None), id_name)
         read = task.text_parser(first) if task else (lambda text, row: text)
 
         def example(row: Row) -> tuple[dict[str, Any], Example]:
@@ -96,9 +97,11 @@ def input_field(task: Task | None, name: str) -> RowField:
     return RowField(name, known=[*([option] if option else []), *known.get(name, KNOWN.get(name, ()))])
 
 
-def id_column(first: Row, trained: str | None = None) -> str | None:
-    """The column of ids: the training files', or one with a name of published data sets; None where there is
-    neither."""
+def id_column(first: Row, trained: str | None = None, named: str | None = None) -> str | None:
+    """The column of ids: the one `named` by --id-column, that of the training files, or one with a name of published
+    data sets; None where there is neither. Raises UserError where there is none with the name given."""
+    if named:
+        return find_columns(first, [RowField("name of a row", named)], "", "with --id-column")["name of a row"]
     names = ([trained] if trained else []) + list(IDS)
     return find_columns(first, [RowField("id", known=names, required=False)], "").get("id")
 
@@ -118,13 +121,17 @@ def nullable_text(row: Row, column: str) -> str:
     return "" if cell(row, column) is None else text_cell(row, column, numbers=True)
 
 
-def column_texts(path: Path, column: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The text in a column of each row of a table, and the row's `row_names`. Raises UserError for a table without rows
-    or without the column, and for cells that are not text."""
+def column_texts(
+    path: Path,
+    column: str,
+    id_name: str | None = None,
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The text in a column of each row of a table, and the row's `row_names`; `id_name` as in `table_examples`.
+    Raises UserError for a table without rows or without the columns, and for cells that are not text."""
 
     def maker(first: Row) -> Callable[[Row], tuple[str, dict[str, Any]]]:
         find_columns(first, [RowField("text", column)], "", BY_COLUMN)
-        ids = id_column(first)
+        ids = id_column(first, named=id_name)
         return lambda row: (nullable_text(row, column), row_names(row, ids))
 
     return stream_each(path, maker)

@@ -168,6 +168,7 @@ def _write_parts(
 ) -> tuple[list[Path], dict[str, int]]:
     """The parts of all chunks, in order, and the sums of what was counted."""
     parts, counts, done = [], dict[str, int](), 0
+    report("embedding", done, total, "texts")
     for part_index, texts in enumerate(chunks):
         parts.append(folder / f"{part_index:06d}{suffix}")
         for name, count in _part_counts(parts[-1], texts, done, embed).items():

@@ -263,6 +263,42 @@ def test_the_rows_of_a_table_are_searched(place: Path, kobert: Callable[..., Any
     assert kobert(*asked).out.rstrip().endswith("…") and len(kobert(*asked).out.splitlines()[-1].rstrip()) < 230
 
 
+def test_a_column_can_be_named_whose_values_name_the_rows(place: Path, kobert: Callable[..., Any]) -> None:
+    Path("t.csv").write_text("id,사건번호,평\n1,2020다1,음악이 좋다\n2,2020다2,연기가 좋다\n", encoding="utf-8")
+    table = ("--column", "평", "--id-column", "사건번호")
+    by_file = kobert("similar", "mlm", "연기", "--in", "t.csv", *table, "--by", "bm25", "--json").json
+    assert kobert("index", "mlm", "t.csv", *table, "--out", "index").code == 0
+    by_index = kobert("similar", "mlm", "연기", "--index", "index", "--by", "bm25", "--json").json
+    assert by_file["id"] == by_index["id"] == "2020다2" and by_file["row"] == 2
+    Path("t.csv").write_text("사건번호,평\n2020다1,[MASK]이 좋다\n2020다2,[MASK]가 좋다\n", encoding="utf-8")
+    filled = kobert("predict", "mlm", "--in", "t.csv", "--column", "평", "--id-column", "사건번호", "--json").out
+    assert [json.loads(line)["id"] for line in filled.splitlines()] == ["2020다1", "2020다2"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (
+            ("similar", "mlm", "연기", "--in", "t.csv", "--column", "평", "--id-column", "사건"),
+            "did you mean '사건번호'?",
+        ),
+        (("predict", "mlm", "--in", "t.csv", "--column", "평", "--id-column", "수"), "with --id-column"),
+        (("predict", "mlm", "글", "--id-column", "사건번호"), "--id-column names a column of a table"),
+        (
+            ("index", "mlm", "lines.txt", "--out", "i", "--id-column", "수"),
+            "name that of its texts, too, with --column",
+        ),
+    ],
+    ids=str,
+)
+def test_a_column_of_ids_that_is_not_there_is_refused(
+    place: Path, kobert: Callable[..., Any], arguments: tuple[str, ...], said: str
+) -> None:
+    Path("t.csv").write_text("사건번호,평\n2020다1,음악이 좋다\n", encoding="utf-8")
+    Path("lines.txt").write_text("음악이 좋다\n", encoding="utf-8")
+    assert said in kobert(*arguments).complaint
+
+
 def test_questions_find_their_contexts(place: Path, kobert: Callable[..., Any], corpora: Path) -> None:
     methods = ["mean", "first-last", "bm25", "hybrid"]
     given = [part for method in methods for part in ("--by", method)]
