@@ -52,8 +52,9 @@ def test_the_options_that_leave_no_document_out_do_so(tmp_path):
         (tmp_path / f"{name}.txt").write_text(text, encoding="utf-8")
     source = {"name": "text", "path": "*.txt", "documents_by": "file"}
     for folder in ("docs", "docs/ko"):
-        guide = " ".join((REPO / folder / "embedding.md").read_text(encoding="utf-8").split())
-        options = {name: yaml.safe_load(re.search(rf"`{name}: ({{[^`]*}})`", guide)[1]) for name in OPTIONS}
+        guide = (REPO / folder / "embedding.md").read_text(encoding="utf-8")
+        recipe = yaml.safe_load(re.search(r"^```yaml\n(data_dir.*?)^```", guide, re.M | re.S)[1])
+        options = {name: recipe["corpus"][name] for name in OPTIONS}
         out = tmp_path / folder
         counts = run(CorpusOptions.model_validate({"sources": [source], **options}), tmp_path, out)
         assert (counts["documents_read"], counts["documents_kept"]) == (7, 7)

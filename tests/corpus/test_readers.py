@@ -59,9 +59,11 @@ def test_text_documents_end_where_they_are_told_to(by: Any, wanted: Any, tmp_pat
 
 
 def test_json_lines_take_other_keys_and_number_lines_without_ids(tmp_path):
-    (tmp_path / "a.jsonl").write_text('{"body": "가"}\n\n{"body": "나"}\n', encoding="utf-8")
-    documents = list(JsonLines(path="a.jsonl", text="body", id=None, ordered=False).read(tmp_path))
-    assert documents == [Document("a.jsonl#1", "a.jsonl", "가", False), Document("a.jsonl#3", "a.jsonl", "나", False)]
+    (tmp_path / "a.jsonl").write_text('{"body": "가"}\n\n{"body": "나", "id": "b"}\n', encoding="utf-8")
+    documents = list(JsonLines(path="a.jsonl", text="body", ordered=False).read(tmp_path))
+    assert documents == [Document("a.jsonl#1", "a.jsonl", "가", False), Document("b", "a.jsonl", "나", False)]
+    numbered = list(JsonLines(path="a.jsonl", text="body", id=None).read(tmp_path))
+    assert [document.id for document in numbered] == ["a.jsonl#1", "a.jsonl#3"]
 
 
 @pytest.fixture

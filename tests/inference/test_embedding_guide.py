@@ -45,6 +45,11 @@ def test_the_guide_does_what_it_says(
     part = Path("runs/mine/corpus/part-00000.parquet")
     part.parent.mkdir(parents=True)
     parquet.write_table(pyarrow.table({"id": ["1"], "text": [love]}), part)
+    documents = Path("mydata/documents")
+    documents.mkdir(parents=True)
+    for number, line in enumerate(love.splitlines()):
+        (documents / f"{number}.txt").write_text(line, encoding="utf-8")
+    Path("documents.yaml").write_text(blocks("yaml")[0], encoding="utf-8")
     for name in ("tydiqa-goldp-ko-train", "KorQuAD_v1.0_dev"):  # those of the clone take minutes
         path = Path("corpora", "qa", f"{name}.json.zst")
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -58,8 +63,9 @@ def test_the_guide_does_what_it_says(
     for block in blocks("console"):
         for line in block.splitlines():
             words = shlex.split(line.removeprefix("$ kobert "))
-            result = kobert(*(word if "*" not in word else str(part) for word in words))
+            result = kobert(*(part for word in words for part in (Path().glob(word) if "*" in word else [word])))
             assert result.code == 0, (line, result.err)
+    assert len(Path("documents-index/texts.jsonl").read_text(encoding="utf-8").splitlines()) == len(love.splitlines())
     assert np.load("layers.npy").shape == (20, 512)
     assert np.load("weighted.npy").shape == np.load("reviews.npy").shape == (20, 256)
     distances, answer, vectors = blocks("python")
@@ -77,7 +83,8 @@ def test_the_guide_does_what_it_says(
 
 def test_the_recipe_of_the_guide_is_valid_and_its_triples_are_read(tmp_path: Path) -> None:
     korean = (REPO / "docs" / "ko" / "embedding.md").read_text(encoding="utf-8")
-    encoder, reranker = blocks("yaml")
+    documents, encoder, reranker = blocks("yaml")
+    Recipe.model_validate(yaml.safe_load(documents))
     assert f"```yaml\n{encoder}```" in korean and f"```yaml\n{reranker}```" in korean
     recipe = Recipe.model_validate(recipe_file.load("mini", []) | yaml.safe_load(encoder))
     assert recipe.features["search"].pairs and not recipe.features["questions"].pairs

@@ -22,7 +22,8 @@ class JsonLines(Reader):
     text: str = "text"
     """Key of the text."""
     id: str | None = "id"
-    """Key of the document's id; null: the line number."""
+    """Key of the document's id. Each line must have a key that is named here; without the key `id`, the default, a
+    document has the number of its line. null: all have their numbers."""
     encoding: str | None = None
     """Encoding of the files; null: detected among UTF-8, CP949 (EUC-KR) and UTF-16."""
     ordered: bool = True
@@ -38,12 +39,12 @@ class JsonLines(Reader):
                 yield document
 
     def _document(self, row: Row) -> Document:
-        for key in filter(None, (self.text, self.id)):
+        for key in filter(None, (self.text, None if self.id == "id" else self.id)):
             if key not in row.cells:
                 hint = "set id: null to number the documents" if key == self.id else "set the source's option text"
                 guess = did_you_mean(key, row.cells, "found")
                 raise UnreadableInput("missing_key", f"there is no key '{key}'{guess}; {hint}")
-        identity = None if self.id is None else row.cells[self.id]
+        identity = None if self.id is None else row.cells.get(self.id)
         name = row.location.path.name
         document_id = f"{name}#{row.location.value}" if identity is None else str(identity)
         return Document(document_id, name, text_cell(row, self.text), self.ordered)
