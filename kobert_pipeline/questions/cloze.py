@@ -45,8 +45,10 @@ LONGEST_TOPIC = 12
 """Morphemes of a topic that is repeated in a question about a later clause."""
 ENDINGS = ("는가", "는가", "나요", "나", "을까", "을까", "습니까")
 """Endings of questions about what is done; one is drawn, and those listed twice more often."""
-UNFINISHED = ("통하", "위하", "의하", "대하", "관하", "따르", "인하", "걸치", "비롯하")
+UNFINISHED = ("통하", "위하", "의하", "대하", "관하", "따르", "인하", "걸치", "비롯하", "불구하")
 """Verbs that in 통해 or 위해 only join what is before them to another verb."""
+PAST = ("었", "았", "였")
+"""Endings of the past tense, which come before the last ending."""
 LEADING = ("MAJ", "SP", "JX", "EC", "SF", "SW", "SE")
 TRAILING = ("SF", "SP", "SSC", "SSO", "SE", "SW", "SS")
 """Tags that are removed from the beginning and from the end of a clause."""
@@ -68,7 +70,8 @@ def ask_in_place(
     question_word, replaced = choose_question_word(sentence, answer, rng)
     if not question_word:
         return None
-    return _with_question_ending(clause_with(question_word, sentence, answer, answer.after + replaced, topic), rng)
+    clause = clause_with(question_word, sentence, answer, answer.after + replaced, topic)
+    return _with_question_ending(clause, is_past(sentence), rng)
 
 
 def clause_with(
@@ -241,9 +244,14 @@ def _without_brackets(sentence: Sequence[TaggedMorpheme], indices: list[int]) ->
     return [index for index in indices if index not in inside]
 
 
-def _with_question_ending(clause: list[Morph], rng: random.Random) -> list[Morph] | None:
-    """The clause with the ending of a question. None where it ends in neither a predicate nor a noun, or holds nothing
-    but the question word."""
+def is_past(sentence: Sequence[TaggedMorpheme]) -> bool:
+    """Whether a sentence ends in the past tense, which its clauses before need not say again."""
+    return any(morpheme.tag == "EP" and morpheme.form in PAST for morpheme in sentence[-5:])
+
+
+def _with_question_ending(clause: list[Morph], in_past: bool, rng: random.Random) -> list[Morph] | None:
+    """The clause with the ending of a question, in the past tense of its sentence where it does not end that. None
+    where it ends in neither a predicate nor a noun, or holds nothing but the question word."""
     if len(clause) < 4:
         return None
     tag, before = clause[-1].tag, clause[-2]
@@ -253,5 +261,7 @@ def _with_question_ending(clause: list[Morph], rng: random.Random) -> list[Morph
         if before.form in UNFINISHED:
             return None
         ending = "ᆫ가" if before.tag == "VCP" or is_adjective else rng.choice(ENDINGS)
+        if in_past and tag == "EC" and before.tag != "EP":
+            return [*clause[:-1], Morph("었", "EP"), Morph("는가" if ending == "ᆫ가" else ending, "EF")]
         return [*clause[:-1], Morph(ending, "EF")]
     return [*clause, Morph("은", "JX")] if tag.startswith(("N", "XSN")) else None

@@ -48,8 +48,6 @@ ENOUGH = 300
 that learned from shorter contexts alone hardly found the right sentence there (docs/results/questions.md)."""
 SHORTEST_SENTENCE = 8
 """Morphemes of a sentence that is asked about."""
-TRIES = 3
-"""Answers that are tried per question of a paragraph."""
 ELSEWHERE_SHARE = 0.15
 """How many questions are answered by another sentence than the one they were made of, where there is one."""
 FEWEST_WORDS, MOST_MORPHEMES = 3, 40
@@ -59,8 +57,12 @@ SHARED_WORDS = 2
 """Nouns and verbs, besides the answer, that a question shares with the sentence that answers it from elsewhere."""
 CONTENT = ("NN", "VV", "VA", "SN", "SL")
 """Beginnings of the tags of words that count as shared."""
-CLEFT_SHARE = 0.7
-"""How many of the questions that can be asked as clefts are."""
+CLEFT_SHARE = 0.6
+"""How many of the questions on a paragraph are clefts, where its sentences allow it: as many as of people's, while few
+statements can be turned into one, so that a model would learn to find the place of a question word in a statement."""
+LONG = 40
+"""Characters of questions that are asked only where there are too few shorter ones: two of three that people ask are no
+longer."""
 NOUN_WEIGHT = 0.1
 """How likely a common noun is to be asked for, compared with a name, a date or a number. With 0.5 every third answer is
 a common noun, and a model that learned from 12,000 questions answered people's questions worse
@@ -93,7 +95,7 @@ class QuestionGeneration(Options):
     """How likely each word of a question is left out, except what it asks with; the parts of most questions then stand
     in another order, too. So they become more like people's, which have half of their words in the text: 0.25 brought a
     network without priors a point of F1, measured once (docs/results/questions.md)."""
-    rules: Literal[10] = 10
+    rules: Literal[11] = 11
     """Version of the rules: other rules make other questions, which must not pass for the same."""
 
 
@@ -228,14 +230,9 @@ def examples_of(
     if others and most_elsewhere:
         elsewhere = mentioned_elsewhere(context, sentences, candidates, others)
         candidates.sort(key=lambda pair: pair[1] not in elsewhere)
-    examples, answers, count_elsewhere = list[dict[str, Any]](), set[str](), 0
-    for index, candidate in candidates[: count * TRIES]:
-        answer = context[candidate.start : candidate.end]
-        question = ask(sentences[index], candidate, rng, topic, in_article)
-        if len(examples) == count or not question or answer in answers or answer in question:
-            continue
-        answers.add(answer)
-        shown, start = context, candidate.start
+    examples, count_elsewhere = list[dict[str, Any]](), 0
+    for index, candidate, question in questions_on(context, sentences, candidates, count, rng, topic, in_article):
+        answer, shown, start = context[candidate.start : candidate.end], context, candidate.start
         if count_elsewhere < most_elsewhere and candidate in elsewhere:
             (shown, start), count_elsewhere = elsewhere[candidate], count_elsewhere + 1
         elif rng.random() < ELSEWHERE_SHARE and (without := other_sentence(context, sentences, index, candidate)):
@@ -247,6 +244,27 @@ def examples_of(
             }
         )  # fmt: skip
     return examples
+
+
+def questions_on(
+    context: str, sentences: list[list[TaggedMorpheme]], candidates: Sequence[tuple[int, AnswerCandidate]], count: int,
+    rng: random.Random, topic: Sequence[Morph], in_article: bool,
+) -> list[tuple[int, AnswerCandidate, str]]:  # fmt: skip
+    """Up to `count` questions on a paragraph for different answers, each with the index of its sentence and its answer:
+    clefts up to their share, then short questions, then all others, each in the order of the `candidates`."""
+    made, answers = list[tuple[int, AnswerCandidate, str, bool]](), set[str]()
+    for index, candidate in candidates:
+        answer = context[candidate.start : candidate.end]
+        question, is_cleft = ask(sentences[index], candidate, rng, topic, in_article)
+        if question and answer not in answers and answer not in question:
+            answers.add(answer)
+            made.append((index, candidate, question, is_cleft))
+    # common nouns mostly name things, of which 것은 무엇인가 says little
+    clefts = [question for question in made if question[3] and question[1].type != "noun"]
+    first = clefts[: round(count * CLEFT_SHARE)]
+    short = [question for question in made if question not in clefts and len(question[2]) <= LONG]
+    chosen = [*first, *short, *(question for question in made if question not in first and question not in short)]
+    return [(index, candidate, question) for index, candidate, question, _ in chosen[:count]]
 
 
 def mentioned_elsewhere(
@@ -296,18 +314,21 @@ def ask(
     rng: random.Random,
     topic: Sequence[Morph] = (),
     in_article: bool = True,
-) -> str:
-    """The question for an answer, "" where the rules do not apply; about `topic`, the subject of the whole document,
-    where the sentence names none. Outside of articles, "" as well where a reader could not understand it."""
-    cleft = ask_by_cleft(sentence, answer, rng, topic) if rng.random() < CLEFT_SHARE else None
-    question = cleft or ask_in_place(sentence, answer, rng, topic) or []
-    if not in_article:
-        question = without_conjunction(question)
-        if question and why_unclear(question, sentence, answer, is_cleft=bool(cleft)):
-            return ""
+) -> tuple[str, bool]:
+    """The question for an answer, and whether it is a cleft; "" where the rules do not apply. It is about `topic`, the
+    subject of the whole document, where the sentence names none. Outside of articles, "" as well where a reader could
+    not understand it."""
     known_forms = {morpheme.form for morpheme in sentence} | {morph.form for morph in topic}
-    words = sum(morph.tag.startswith(CONTENT) and morph.form in known_forms for morph in question)
-    return join(question) + "?" if words >= FEWEST_WORDS and len(question) <= MOST_MORPHEMES else ""
+    for form in (ask_by_cleft, ask_in_place):
+        question, is_cleft = form(sentence, answer, rng, topic) or [], form is ask_by_cleft
+        if not in_article:
+            question = without_conjunction(question)
+            if question and why_unclear(question, sentence, answer, is_cleft):
+                continue
+        words = sum(morph.tag.startswith(CONTENT) and morph.form in known_forms for morph in question)
+        if words >= FEWEST_WORDS and len(question) <= MOST_MORPHEMES:
+            return f"{join(question)}?", is_cleft
+    return "", False
 
 
 def other_sentence(

@@ -93,7 +93,7 @@ def test_questions_are_paired_with_their_paragraphs(tmp_path: Path, monkeypatch:
     left_out = []
     for pair in [*train, *dev]:
         whole = texts[int(pair["id"].removeprefix("corpus-d").partition("#")[0])]
-        assert pair["text"].endswith("?") and pair["text"][:-5] not in pair["text_pair"]
+        assert pair["text"].endswith("?") and pair["text"][:-1] not in pair["text_pair"]
         # the paragraph, or what is left of it without one sentence
         assert len(whole) / 2 < len(pair["text_pair"]) <= len(whole)
         left_out.append(pair["text_pair"] != whole)

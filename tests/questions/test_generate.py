@@ -13,7 +13,13 @@ from kobert_pipeline.corpus.decontaminate import EvaluationTexts
 from kobert_pipeline.corpus.document import Document, document_parts, read_documents, write_documents
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.pipeline.recipe import Recipe
-from kobert_pipeline.questions.answer_candidates import TaggedMorpheme, candidates_in_sentence, tagged_sentences
+from kobert_pipeline.questions import generate
+from kobert_pipeline.questions.answer_candidates import (
+    AnswerCandidate,
+    TaggedMorpheme,
+    candidates_in_sentence,
+    tagged_sentences,
+)
 from kobert_pipeline.questions.answer_priors import SLOTS, _slots
 from kobert_pipeline.questions.cleft import ask_by_cleft
 from kobert_pipeline.questions.cloze import Morph, ask_in_place, topic_of
@@ -263,7 +269,7 @@ def test_subjects_are_asked_for_with_a_word_for_people_things_or_places(name: st
     ("statement", "expected"),
     [
         ("세종대왕은 1443년에 훈민정음을 창제하였다.",
-         {"세종대왕": "1443년에 훈민정음을 창제한 (사람|대왕)(은|의 이름은)( (누구|무엇)(인가요?|일까|야|입니까))?\\?",
+         {"세종대왕": "1443년에 훈민정음을 창제한 (사람|대왕)(은|의 이름은)( (누구|무엇)(인가요?|일까|이?야|입니까))?.",
           "1443년": "세종대왕이 훈민정음을 창제한 (때는|것은|해는|연도는)( 언제(인가요?|일까|야|입니까))?\\?",
           "훈민정음": "세종대왕이 1443년에 창제한 것은( 무엇(인가요?|일까|이야|입니까))?\\?"}),
         ("이 사람은 서울 법원에서 다시 벌을 받았다.",
@@ -272,7 +278,7 @@ def test_subjects_are_asked_for_with_a_word_for_people_things_or_places(name: st
          {"좋은 날의 꿈": "이 사람이 다시 벌을 받은 영화(은|는).*"}),
         ("김유신은 1443년 5월 3일에 서라벌에서 태어났다.",
          {"김유신": "1443년 5월 3일에 서라벌에서 태어난 (사람|인물|것|곳)(은|의 이름은).*",
-          "1443년 5월 3일": "김유신이 서라벌에서 태어난 (때는|것은).*",
+          "1443년 5월 3일": "김유신이 서라벌에서 태어난 (때는|것은|날짜는).*",
           "1443년": "김유신이 서라벌에서 태어난 (해는|연도는).*",
           "서라벌": "김유신이 1443년 5월 3일에 태어난 곳(은|의 이름은).*"}),
         ("한국에서는 경주가 가장 아름다웠다.",
@@ -282,7 +288,18 @@ def test_subjects_are_asked_for_with_a_word_for_people_things_or_places(name: st
          {"김유신": "",  # 위대한 would have nothing to describe
           "서라벌": "위대한 김유신이 산 곳(은|의 이름은).*"}),
         ("이 책은 서울에 있는 철도 박물관에 있다.", {"서울": "", "철도 박물관": ""}),
-        ("이 책은 표준어를 다루어 널리 알려졌다.", {"표준어": ""}),
+        ("이 책은 표준어를 다루어 널리 알려졌다.", {"표준어": "이 책이 다룬 것은.*"}),
+        ("미국의 소설가 헤밍웨이는 쿠바에서 살았다.",
+         {"미국": "", "헤밍웨이": "쿠바에서 산 미국의 소설가(는|의).*", "쿠바": "미국의 소설가 헤밍웨이가 산 곳.*"}),
+        ("이 전투에서 병사 3천 명이 죽었다.",
+         {"3천 명": "이 전투에서 죽은 병사는( 몇 명(인가요?|일까|이야|입니까))?\\?"}),
+        ("그 팀은 이 대회에서 3회 우승하였다.", {"3회": "그 팀이 이 대회에서 우승한 횟수는( 몇 회.*)?\\?"}),
+        ("그 팀은 이 대회에서 3회 정도 우승하였다.", {"3회": ""}),
+        ("세종은 조선의 제4대 국왕이다.", {"세종": "조선의 제4대 국왕은( 누구.*| 무엇.*| 어디.*)?\\?", "조선": ""}),
+        ("김유신은 1443년 서라벌에서 태어나고 오래 살았다.",
+         {"김유신": "1443년 서라벌에서 태어난 .*", "1443년": "김유신이 서라벌에서 태어난 (때|해|연도|것).*",
+          "서라벌": ""}),  # 1443년 may belong to it
+        ("쿠바에서 산 헤밍웨이는 소설을 썼다.", {"쿠바": "", "헤밍웨이": "쿠바에서 산 소설을 쓴 .*"}),
     ],
 )  # fmt: skip
 def test_a_cleft_describes_what_is_asked_for(statement: str, expected: dict[str, str]) -> None:
@@ -293,10 +310,30 @@ def test_a_cleft_describes_what_is_asked_for(statement: str, expected: dict[str,
             assert re.fullmatch(pattern, questions[answer]), questions[answer]
 
 
+def test_clefts_come_first_up_to_their_share_and_long_questions_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    context = "가나다라마바사아자차"
+    kinds = {"가": "long", "나": "short", "다": "cleft", "라": "cleft", "마": "short", "바": "cleft", "사": "cleft",
+             "아": "cleft of a noun", "자": "none", "차": "short"}  # fmt: skip
+    candidates = [
+        (0, AnswerCandidate(index, index + 1, "noun" if kind.endswith("noun") else "name", index, index + 1))
+        for index, kind in enumerate(kinds.values())
+    ]
+
+    def asked(sentence: Any, answer: AnswerCandidate, *more: Any) -> tuple[str, bool]:
+        kind = kinds[context[answer.start]]
+        length = {"long": generate.LONG, "none": 0}.get(kind, 9)
+        return "?" * length + ("!" if kind == "long" else ""), kind.startswith("cleft")
+
+    monkeypatch.setattr(generate, "ask", asked)
+    for count, expected in ((5, "다라바나마"), (3, "다라나"), (9, "다라바사나마아차가")):
+        chosen = generate.questions_on(context, [[]], candidates, count, random.Random(1), [], True)
+        assert "".join(context[candidate.start] for _, candidate, _ in chosen) == expected
+
+
 def test_what_is_no_statement_gives_no_question() -> None:
     sentence = [TaggedMorpheme("서울", "NNP", 0, 2), TaggedMorpheme("에서", "JKB", 2, 4)]
     [answer] = candidates_in_sentence("서울에서", sentence)
-    assert {ask(sentence, answer, random.Random(seed)) for seed in range(10)} == {""}
+    assert {ask(sentence, answer, random.Random(seed)) for seed in range(10)} == {("", False)}
 
 
 def corpus_of(folder: Path, *documents: Document) -> Path:
