@@ -186,7 +186,7 @@ def _heads_of_number(sentence: Sequence[TaggedMorpheme], answer: AnswerCandidate
 
 
 def _heads_of_name(answer_type: str, particle: str, hypernym: str) -> list[tuple[str, str]]:
-    """The same for names, titles and nouns."""
+    """The nouns that a cleft about a name, a title or a common noun may describe, each with its question word."""
     name_of = entity_type(hypernym)
     if particle in COMPANIONS:
         return [(hypernym, "누구"), (A_PERSON, "누구")] if name_of == "person" else []
