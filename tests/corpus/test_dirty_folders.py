@@ -198,7 +198,7 @@ def test_files_in_which_nothing_is_found_are_refused_by_a_check_and_by_a_run(nam
 
 
 def test_a_source_of_which_nothing_can_be_read_quotes_its_own_problem(tmp_path):
-    (tmp_path / "a.jsonl").write_text(f'{{"text": "{SENTENCE}"}}\n' * 3, encoding="utf-8")
+    (tmp_path / "a.jsonl").write_text(f'{{"txt": "{SENTENCE}"}}\n' * 3, encoding="utf-8")
     (tmp_path / "a.txt").write_text(prose("곁"), encoding="utf-8")
     (tmp_path / "empty.txt").touch()
     (tmp_path / "cut.jsonl.gz").write_bytes(gzip.compress(f'{{"id": 1, "text": "{SENTENCE}"}}\n'.encode() * 2000)[:-9])
@@ -206,11 +206,15 @@ def test_a_source_of_which_nothing_can_be_read_quotes_its_own_problem(tmp_path):
         {"name": name, "path": f"*.{end}", "on_error": "skip"} for name, end in [("text", "txt"), ("jsonl", "jsonl")]
     ]
     options = CorpusOptions.model_validate({"sources": sources})
-    with pytest.raises(UserError, match=r"nothing of \*\.jsonl could be read.*a\.jsonl, line 1: there is no key 'id'"):
+    with pytest.raises(
+        UserError, match=r"nothing of \*\.jsonl could be read.*a\.jsonl, line 1: there is no key 'text'"
+    ):
         run(options, tmp_path, tmp_path / "out")
     refused = [finding.sentence for finding in findings(options, tmp_path) if not finding.skipped]
     assert (
-        len(refused) == 1 and "nothing of *.jsonl could be read" in refused[0] and "there is no key 'id'" in refused[0]
+        len(refused) == 1
+        and "nothing of *.jsonl could be read" in refused[0]
+        and "there is no key 'text'" in refused[0]
     )
     # where one row can be read, as in a file that breaks off, the run skips the others
     sources[1]["path"] = "*.jsonl*"
