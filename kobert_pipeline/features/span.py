@@ -260,11 +260,13 @@ class SpanTask(Task):
     def calibrate(self, logits: dict[str, list[np.ndarray]], features: Features) -> Self:
         """The task with the calibration that is likeliest by which answers to the questions of dev are exactly right,
         unless it was given or people asked too few of them: of made questions nearly all have a right answer."""
-        asked = [index for index, example in enumerate(features.examples) if not example.get("id", "").startswith(MADE)]
-        count = len(asked)
+        by_people = [
+            index for index, example in enumerate(features.examples) if not example.get("id", "").startswith(MADE)
+        ]
+        count = len(by_people)
         if self.answer_calibration is not None or count < FEWEST_QUESTIONS:
             return self
-        sample = [asked[place] for place in np.linspace(0, count - 1, min(count, MOST_QUESTIONS)).astype(int)]
+        sample = [by_people[number] for number in np.linspace(0, count - 1, min(count, MOST_QUESTIONS)).astype(int)]
         odds: list[np.ndarray] = []
         right: list[bool] = []
         for index, (scores, spans) in zip(sample, self.candidates(logits, features, sample), strict=True):

@@ -121,11 +121,7 @@ def nullable_text(row: Row, column: str) -> str:
     return "" if cell(row, column) is None else text_cell(row, column, numbers=True)
 
 
-def column_texts(
-    path: Path,
-    column: str,
-    id_name: str | None = None,
-) -> Iterator[tuple[str, dict[str, Any]]]:
+def column_texts(path: Path, column: str, id_name: str | None = None) -> Iterator[tuple[str, dict[str, Any]]]:
     """The text in a column of each row of a table, and the row's `row_names`; `id_name` as in `table_examples`.
     Raises UserError for a table without rows or without the columns, and for cells that are not text."""
 

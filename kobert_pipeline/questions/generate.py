@@ -252,18 +252,18 @@ def questions_on(
 ) -> list[tuple[int, AnswerCandidate, str]]:  # fmt: skip
     """Up to `count` questions on a paragraph for different answers, each with the index of its sentence and its answer:
     clefts up to their share, then short questions, then all others, each in the order of the `candidates`."""
-    made, answers = list[tuple[int, AnswerCandidate, str, bool]](), set[str]()
+    questions, answers = list[tuple[int, AnswerCandidate, str, bool]](), set[str]()
     for index, candidate in candidates:
         answer = context[candidate.start : candidate.end]
         question, is_cleft = ask(sentences[index], candidate, rng, topic, in_article)
         if question and answer not in answers and answer not in question:
             answers.add(answer)
-            made.append((index, candidate, question, is_cleft))
+            questions.append((index, candidate, question, is_cleft))
     # common nouns mostly name things, of which 것은 무엇인가 says little
-    clefts = [question for question in made if question[3] and question[1].type != "noun"]
+    clefts = [question for question in questions if question[3] and question[1].type != "noun"]
     first = clefts[: round(count * CLEFT_SHARE)]
-    short = [question for question in made if question not in clefts and len(question[2]) <= LONG]
-    chosen = [*first, *short, *(question for question in made if question not in first and question not in short)]
+    short = [question for question in questions if question not in clefts and len(question[2]) <= LONG]
+    chosen = [*first, *short, *(question for question in questions if question not in first and question not in short)]
     return [(index, candidate, question) for index, candidate, question, _ in chosen[:count]]
 
 
