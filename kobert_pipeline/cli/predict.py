@@ -37,7 +37,7 @@ QUESTION = "Question to answer from each text; given several times, all are answ
 Questions = Annotated[list[str] | None, typer.Option("--question", metavar="TEXT", help=QUESTION)]
 NO_PROBABILITY = (
     "note: answers have no probability, because the model stores no answer_calibration (fine-tuning finds it with at "
-    "least 50 dev questions); a score only compares answers to the same question"
+    "least 50 questions by people in dev); a score only compares answers to the same question"
 )
 PAIR = "Second text of each pair; without it a tab in TEXT separates the two."
 Pair = Annotated[str | None, typer.Option(help=PAIR)]

@@ -313,12 +313,13 @@ def options_table(run_dirs: list[Path], differing: dict[str, list[Any]]) -> list
 
 
 def _perplexities_text(row: dict[str, Any], have_other_texts: bool) -> str:
-    """The perplexity per character before and after a pretraining; the one after alone where a head that was learned
-    anew gave the one before. Where the rows of a table `have_other_texts` held out, also of which run these are."""
+    """The perplexity per character before and after a pretraining; "33.24 after" where a head that was learned anew
+    gave the one before. Where the rows of a table `have_other_texts` held out, also of which run these are."""
     values = row.get("perplexity_per_character", [])
     if not values:
         return "-"
-    text = " -> ".join(f"{value:.2f}" for value in (values[-1:] if row.get("new_head") else values))
+    is_new = row.get("new_head")
+    text = f"{values[-1]:.2f} after" if is_new else " -> ".join(f"{value:.2f}" for value in values)
     return text + (f" (texts of {row['run']})" if have_other_texts else "")
 
 

@@ -143,18 +143,24 @@ class TokenizerOptions(Options):
 def raw_files(options: TokenizerOptions, data_dir: Path) -> list[Path]:
     """The user's files that the stage reads."""
     base = base_files(data_dir / options.base) if options.base else []
-    if options.report.compare_with:
-        base += other_files(data_dir / options.report.compare_with)
+    for folder in (options.base, options.report.compare_with):
+        base += other_files(data_dir / folder) if folder else []
     answers = [options.report.answers] if options.report.answers else []
     readers = [reader.files for reader in options.report.sources.values()]
-    return [*base, *all_files([*readers, lambda folder: data_files(folder, answers)], data_dir)]
+    return [*dict.fromkeys(base), *all_files([*readers, lambda folder: data_files(folder, answers)], data_dir)]
 
 
 def other_files(folder: Path) -> list[Path]:
     """The files of a tokenizer that the report shows beside. Raises UserError where there is no such folder."""
     if not folder.is_dir():
         raise UserError(f"tokenizer.report.compare_with: {folder} is no folder; name one that holds a tokenizer")
-    return [path for path in sorted(folder_with_analyzer(folder).iterdir()) if path.name in OTHER_FILES]
+    return [path for other in both_folders(folder) for path in sorted(other.iterdir()) if path.name in OTHER_FILES]
+
+
+def both_folders(folder: Path) -> list[Path]:
+    """A folder with a tokenizer and, where that needs no analyzer, the one inside with the same vocabulary for an
+    analyzer, if there is one: they cut otherwise."""
+    return list(dict.fromkeys([folder, folder_with_analyzer(folder)]))
 
 
 def run(options: TokenizerOptions, analysis: Path, data_dir: Path, out: Path) -> dict[str, Any]:
@@ -194,7 +200,11 @@ def other_tokenizers(options: TokenizerOptions, data_dir: Path) -> dict[str, Any
     are_distinct = len({folder.name for folder in folders}) == len(folders)
     # runs/a/publish/mlm and runs/b/publish/mlm
     names = [folder.name if are_distinct else "/".join(folder.parts[-3:]) for folder in folders]
-    return {name: load_tokenizer(folder_with_analyzer(folder)) for name, folder in zip(names, folders, strict=True)}
+    return {
+        "/".join([name, *other.relative_to(folder).parts]): load_tokenizer(other)
+        for name, folder in zip(names, folders, strict=True)
+        for other in both_folders(folder)
+    }
 
 
 def train(options: TokenizerOptions, lines: Callable[[str], Iterator[str]]) -> tuple[list[str], Tokenizer]:

@@ -25,8 +25,8 @@ def read(folder: Path, name: str, content: str | bytes, **options: Any) -> list[
     return list(Csv(path=name, **options).read(folder))
 
 
-def test_rows_are_numbered_by_their_first_line_or_called_by_their_id(tmp_path):
-    assert [document.id for document in read(tmp_path, "a.csv", CSV)] == ["a.csv#2", "a.csv#5", "a.csv#6"]
+def test_rows_are_numbered_with_blank_ones_or_called_by_their_id(tmp_path):
+    assert [document.id for document in read(tmp_path, "a.csv", CSV)] == ["a.csv#1", "a.csv#3", "a.csv#4"]
     assert [document.id for document in read(tmp_path, "a.csv", CSV, id="id", ordered=False)] == ["a", "b", "c"]
     assert [document.ordered for document in read(tmp_path, "a.csv", CSV, ordered=False)] == [False] * 3
 
@@ -34,7 +34,7 @@ def test_rows_are_numbered_by_their_first_line_or_called_by_their_id(tmp_path):
 def test_each_of_several_columns_is_a_document(tmp_path):
     found = read(tmp_path, "a.csv", "sentence1,sentence2,label\n가,나,0\n다,라,1\n", text=["sentence1", "sentence2"])
     assert [document.text for document in found] == ["가", "나", "다", "라"]
-    assert [document.id for document in found][:3] == ["a.csv#2:sentence1", "a.csv#2:sentence2", "a.csv#3:sentence1"]
+    assert [document.id for document in found][:3] == ["a.csv#1:sentence1", "a.csv#1:sentence2", "a.csv#2:sentence1"]
 
 
 def test_groups_are_pseudo_documents_of_one_line_a_cell_without_order(tmp_path):

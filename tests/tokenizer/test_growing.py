@@ -18,6 +18,8 @@ from kobert_pipeline.tokenizer.growing import CONFIG_FILE, ORIGINS_FILE, base_fi
 from kobert_pipeline.tokenizer.special_tokens import UNK_ID
 from kobert_pipeline.tokenizer.stage import TokenizerOptions, other_files, other_tokenizers, raw_files, run
 
+MODELS = Path(__file__).parents[2] / "models"
+
 OLD, NEW = 800, 1500
 
 
@@ -271,6 +273,13 @@ def test_the_report_sets_the_base_and_another_that_is_named_beside(grown, old, f
         shutil.copytree(old, tmp_path / name / "publish" / "mlm")
     options = TokenizerOptions(base="a/publish/mlm", report={"documents": 10, "compare_with": "b/publish/mlm"})
     assert list(other_tokenizers(options, tmp_path)) == ["a/publish/mlm", "b/publish/mlm"]
+
+
+def test_of_a_model_that_needs_no_analyzer_the_report_sets_both_tokenizers_beside(tmp_path):
+    options = TokenizerOptions(base=str(MODELS / "mini-nsmc"))
+    assert list(other_tokenizers(options, tmp_path)) == ["mini-nsmc", "mini-nsmc/kiwi"]
+    read = [path.relative_to(MODELS) for path in raw_files(options, tmp_path)]
+    assert {"mini-nsmc/tokenizer.json", "mini-nsmc/kiwi/morphemes.json"} <= set(map(str, read))
 
 
 def test_of_a_tokenizer_to_compare_with_its_own_files_are_read(tmp_path):

@@ -22,7 +22,7 @@ class Csv(Reader):
     text: str | list[str] = "text"
     """Column of the text, or a list of columns, such as [sentence1, sentence2]; each cell becomes its own document."""
     id: str | None = None
-    """Column of the document's id; null: the line number."""
+    """Column of the document's id; null: the number of the row below the column names, from 1."""
     group_by: str | None = None
     """Column by which neighbouring rows with equal values are joined to one document, each cell a paragraph. Such
     documents are never `ordered`."""
@@ -70,7 +70,7 @@ class Csv(Reader):
             if isinstance(row, UnreadableInput):
                 yield row
                 continue
-            identity = row.cells[self.id] if self.id else f"{path.name}#{row.location.value}"
+            identity = row.cells[self.id] if self.id else f"{path.name}#{row.index}"
             for column in columns:
                 column_id = identity if len(columns) == 1 else f"{identity}:{column}"
                 yield Document(column_id, path.name, row.cells[column], self.ordered)
