@@ -134,7 +134,8 @@ def result_of(counts: dict[str, Any], options: Mapping[str, Any] = MappingProxyT
         parts.append(f"{counts['synthetic_made']:,} of {asked:,} questions made from the corpus")
         parts.append(f"{counts['dev_examples']:,} dev examples")
         if counts["synthetic_made"] < asked and counts["train_examples"] < FEW:
-            parts.append("too few to learn from, so add texts, or write questions")
+            count = counts["train_examples"]
+            parts.append(f"{count:,} training examples are too few to learn from, so add texts, or write questions")
     if "train_labels" in counts:
         parts.append(label_counts(counts["train_labels"]))
     if contradicting := sum(counts.get(f"{split}_texts_contradicting", 0) for split in ("train", "dev", "test")):

@@ -103,7 +103,12 @@ def has_digits(token: str) -> bool:
 def vocabulary_forms(analyzer: dict[str, Any]) -> list[str]:
     """How the words of the analysis' user dictionary are spelled in the vocabulary: at the start of an eojeol, and
     inside one."""
-    return [mark + form for form, *_ in analyzer["user_words"] for mark in (WORD_MARK, "")]
+    return [mark + form for form in forms_of(analyzer) for mark in (WORD_MARK, "")]
+
+
+def forms_of(analyzer: dict[str, Any]) -> list[str]:
+    """The words of the analysis' user dictionary, without the compounds with spaces that came with them."""
+    return [form for form, *_ in analyzer.get("user_words", []) if " " not in form]
 
 
 def add_words(backend: Tokenizer, words: list[str], old: Collection[str], trained: Tokenizer) -> Tokenizer:

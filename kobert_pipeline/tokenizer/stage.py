@@ -24,6 +24,7 @@ from kobert_pipeline.tokenizer.growing import (
     ORIGINS_FILE,
     add_words,
     base_files,
+    forms_of,
     grow_vocabulary,
     load_base,
     origins,
@@ -282,8 +283,8 @@ def report(
     tagging = with_tags(tokenizer)
     encode = encode_by(tagging)
     plain = Tokenizer.from_file(str(out / PLAIN / "tokenizer.json"))
-    dictionary = read_json(analysis / ANALYZER_FILE).get("user_words", [])
-    terms = list(dict.fromkeys([*options.terms, *(form for form, *_ in dictionary[:MOST_TERMS])]))
+    dictionary = forms_of(read_json(analysis / ANALYZER_FILE))
+    terms = list(dict.fromkeys([*options.terms, *dictionary[:MOST_TERMS]]))
     cuts = WordCuts(tagging.segmenter if isinstance(tagging.segmenter, TaggingSegmenter) else None, terms)
     texts: dict[str, tuple[Iterator[str], int | None]] = {CORPUS: sample(analysis, options.documents)}
     for name, reader in options.sources.items():

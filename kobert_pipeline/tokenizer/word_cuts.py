@@ -20,6 +20,7 @@ CONTENT = re.compile("N|XR|XPN|XSN|SL|SH|VV|VA|MAG")
 """How tags of morphemes begin that say what a text is about: nouns, roots, affixes of nouns, foreign words, verbs,
 adjectives, adverbs."""
 NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+WHITE_SPACE = re.compile(r"\s")
 MANY, LISTED, NUMBERS = 3, 30, 10
 """The tokens of a word that is listed, and how many such words and how many numbers are."""
 AROUND = 20
@@ -70,9 +71,14 @@ class WordCuts:
         """The places of the words of each text."""
         if self.segmenter is None:
             return [[match.span() for match in WORD.finditer(text)] for text in texts]
-        return [
+        runs = (
             runs_of((morpheme.start, morpheme.end) for morpheme in morphemes if CONTENT.match(morpheme.tag))
             for morphemes in tagged_morphemes(self.segmenter, texts)
+        )
+        # Kiwi knows names with a space inside (알탄 칸), which no token can have
+        return [
+            [(start, end) for start, end in of_text if not WHITE_SPACE.search(text, start, end)]
+            for text, of_text in zip(texts, runs, strict=True)
         ]
 
 

@@ -244,12 +244,13 @@ def test_a_word_may_be_called_like_a_tag_and_have_a_comma(tmp_path):
 
 
 def test_a_word_of_a_user_dictionary_is_one_morpheme_whatever_follows_it(tmp_path):
-    words = ["손해배상청구권", "완전포괄주의", "개발부담금"]
+    words = ["손해배상청구권", "완전포괄주의", "개발부담금", "미필적고의"]
+    compound = "미필적 고의"  # which Kiwi knows, and which hides the word without a space
     decomposed = unicodedata.normalize("NFD", words[2]) + "\u200b"  # as copied from a web page
-    content = f"# 용어\n\n{words[0]}\n{words[1]}\tNNP\t15\n{decomposed} NNG\n"
+    content = f"# 용어\n\n{words[0]}\n{words[1]}\tNNP\t15\n{decomposed} NNG\n{words[3]}\n"
     (tmp_path / "words.tsv").write_text(content, encoding="utf-8")
     analyzer = AnalysisOptions(analyzer={"name": "kiwi", "user_dictionary": "words.tsv"}).analyzer
-    assert [word for word, *_ in analyzer.segmenter(tmp_path).user_words] == words
+    assert [word for word, *_ in analyzer.segmenter(tmp_path).user_words] == [*words, compound]
     texts = [
         f"원고의 {word}{ending} 정하였다." for word in words for ending in ("은", "을", "이란", "마다", "에 관하여")
     ]

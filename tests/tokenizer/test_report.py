@@ -526,8 +526,9 @@ def test_another_tokenizer_cuts_a_word_at_the_same_place():
 
 
 def test_words_that_an_analyzer_knows_have_no_particles_and_endings():
-    """Words are 경우 (case) and not 경우에는 (in the case), 머물 (stay) and not 머물렀다 (stayed)."""
-    text = "손해배상청구를 하였다. 원고들이 경우에는 3년을 머물렀다"
+    """Words are 경우 (case) and not 경우에는 (in the case), 머물 (stay) and not 머물렀다 (stayed), and no name with a
+    space."""
+    text = "손해배상청구를 하였다. 원고들이 경우에는 3년을 알탄 칸에 머물렀다"
     cuts = WordCuts(TaggingSegmenter(Segmenter("kiwi")))
     cuts.add([text], [[(n, n + 1) for n, letter in enumerate(text) if letter != " "]], [[False] * len(text)])
     assert list(cuts.words) == ["손해배상청구", "하", "원고들", "경우", "년", "머물"]
