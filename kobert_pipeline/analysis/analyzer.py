@@ -11,7 +11,7 @@ from unicodedata import normalize
 
 from pydantic import create_model, model_validator
 
-from kobert_pipeline.analysis.compounds import hidden_by
+from kobert_pipeline.analysis.compounds import find_compounds
 from kobert_pipeline.config.options import Plugin
 from kobert_pipeline.errors import UserError, did_you_mean
 from kobert_pipeline.morphemes.normalization import remove_invisible
@@ -81,10 +81,10 @@ class Analyzer(Plugin):
     def segmenter(self, data_dir: Path) -> Segmenter:
         """The segmenter with these options. Raises UserError where the analyzer's library is missing or the user
         dictionary is malformed."""
-        words = self.user_words(data_dir)
+        words = tuple(self.user_words(data_dir))
         try:
-            compounds = hidden_by(words) if words else ()  # of the analyzers only Kiwi takes words
-            return Segmenter(self.name, self.style, (*words, *compounds))
+            compounds = find_compounds(words) if words else ()  # of the analyzers only Kiwi takes words
+            return Segmenter(self.name, self.style, words + compounds)
         except ImportError as error:
             raise UserError(f"analysis.analyzer: {error}") from None
 

@@ -4,7 +4,7 @@ Kiwi finds them without the space, too, and such a compound hides a user's word 
 own score then has no effect. So the compound gets that score as well.
 """
 
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from kobert_pipeline.morphemes.segmenter import UserWord
@@ -13,13 +13,18 @@ FILE = "multi.dict"
 """The list in kiwipiepy's model: lines of form, tag, score and id, separated by tabs."""
 
 
-def hidden_by(words: list[UserWord]) -> Iterator[UserWord]:
-    """The compounds that are spelled as one of the user's words but for spaces, with its score."""
+# a run asks for its analyzer several times, and the list has 12 MB
+@cache
+def find_compounds(words: tuple[UserWord, ...]) -> tuple[UserWord, ...]:
+    """The compounds that are spelled as one of the user's words but for spaces, each with the word's score. Raises
+    ImportError where kiwipiepy is not installed."""
     import kiwipiepy_model
 
     scores = {form: score for form, _, score in words}
+    compounds = list[UserWord]()
     with (Path(kiwipiepy_model.get_model_path()) / FILE).open(encoding="utf-8") as lines:
         for line in lines:
             form, *columns = line.split("\t")
             if " " in form and columns and (score := scores.get(form.replace(" ", ""))) is not None:
-                yield form, columns[0], score
+                compounds.append((form, columns[0], score))
+    return tuple(compounds)

@@ -155,12 +155,15 @@ def other_files(folder: Path) -> list[Path]:
     """The files of a tokenizer that the report shows beside. Raises UserError where there is no such folder."""
     if not folder.is_dir():
         raise UserError(f"tokenizer.report.compare_with: {folder} is no folder; name one that holds a tokenizer")
-    return [path for other in both_folders(folder) for path in sorted(other.iterdir()) if path.name in OTHER_FILES]
+    folders = tokenizer_folders(folder)
+    return [
+        path for tokenizer_folder in folders for path in sorted(tokenizer_folder.iterdir()) if path.name in OTHER_FILES
+    ]
 
 
-def both_folders(folder: Path) -> list[Path]:
-    """A folder with a tokenizer and, where that needs no analyzer, the one inside with the same vocabulary for an
-    analyzer, if there is one: they cut otherwise."""
+def tokenizer_folders(folder: Path) -> list[Path]:
+    """The folders of a published model's tokenizers, which split texts differently: its own and, where that needs no
+    analyzer, the one inside for an analyzer."""
     return list(dict.fromkeys([folder, folder_with_analyzer(folder)]))
 
 
@@ -202,9 +205,9 @@ def other_tokenizers(options: TokenizerOptions, data_dir: Path) -> dict[str, Any
     # runs/a/publish/mlm and runs/b/publish/mlm
     names = [folder.name if are_distinct else "/".join(folder.parts[-3:]) for folder in folders]
     return {
-        "/".join([name, *other.relative_to(folder).parts]): load_tokenizer(other)
+        "/".join([name, *tokenizer_folder.relative_to(folder).parts]): load_tokenizer(tokenizer_folder)
         for name, folder in zip(names, folders, strict=True)
-        for other in both_folders(folder)
+        for tokenizer_folder in tokenizer_folders(folder)
     }
 
 
