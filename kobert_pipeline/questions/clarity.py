@@ -18,6 +18,7 @@ from kobert_pipeline.questions.cloze import (
     Morph,
     clause_of,
     following_morpheme,
+    joins_only,
     particle_after,
 )
 from kobert_pipeline.questions.hypernyms import PERSONS, entity_type
@@ -71,7 +72,7 @@ CONJUNCTIONS = frozenset(_CONJUNCTIONS.split())
 """Adverbs that join a sentence to the one before it."""
 STATEMENT_ENDS = ("고", "며", "으며", "지만", "으나", "나")
 """Endings of clauses that are statements of their own, unlike 비추어 and 정하여서는."""
-JOINING = frozenset([*UNFINISHED, "둘러싸", "불구하", "관련하", "포함하", "더불", "가지", "두", "놓"])
+JOINING = frozenset([*UNFINISHED, "둘러싸", "포함하", "더불", "가지", "두", "놓"])
 """Verbs that in 둘러싸고 only join what is before them to another verb."""
 QUOTING = ("라고", "다고", "자고", "냐고")
 """Ends of endings of what somebody says: the clause has a subject of its own."""
@@ -245,7 +246,7 @@ def _why_cut(sentence: Sequence[TaggedMorpheme], answer: AnswerCandidate) -> str
     skipped = next((index for index in range(len(sentence)) if index not in clause), len(sentence))
     start = next((index for index in clause if index > skipped or clause[0]), 0)
     rest = [sentence[index] for index in clause if index >= start]
-    if last.tag == "EC" and (last.form not in STATEMENT_ENDS or sentence[clause[-1] - 1].form in JOINING):
+    if last.tag == "EC" and (last.form not in STATEMENT_ENDS or joins_only(sentence[: clause[-1]], JOINING)):
         return "subordinate clause"
     # 검토하고 | 결정하는 사람: the clauses on both sides may belong to what follows
     next_ending, first_ending = _next_ending(after), _next_ending(rest)

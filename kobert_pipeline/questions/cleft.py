@@ -16,7 +16,6 @@ from kobert_pipeline.questions.cloze import (
     PAST,
     PLACE,
     SUBJECT,
-    UNFINISHED,
     Morph,
     clause_of,
     clause_with,
@@ -24,6 +23,7 @@ from kobert_pipeline.questions.cloze import (
     is_part_of_date,
     is_past,
     is_topic,
+    joins_only,
     particle_after,
 )
 from kobert_pipeline.questions.hypernyms import A_PERSON, A_PLACE, entity_type
@@ -68,9 +68,6 @@ def ask_by_cleft(
     first = phrase_before(sentence, answer)
     # without the answer nothing would be left for its own attributes to describe
     has_attribute = first > 0 and (sentence[first - 1].tag in ATTRIBUTES or sentence[first - 1].form in JOINING)
-    # 쿠바에서 산 X는 소설을 썼다: 쿠바에서 산, 소설을 쓴 사람. But not 위대한 X
-    if first > 1 and particle_after(sentence, answer) in SUBJECT:
-        has_attribute &= (sentence[first - 2].tag, sentence[first - 1].tag) not in (("VV", "ETM"), ("XSV", "ETM"))
     heads = heads_of(sentence, answer)
     if first < answer.first:
         heads = heads_after_phrase(heads, sentence[first : answer.first], answer)
@@ -231,7 +228,7 @@ def adnominal(clause: list[Morph], in_past: bool = False) -> list[Morph]:
         stem, was = stem[:-1], True
     form, predicate = stem[-1][:2] if stem else ("", "")
     is_main = last.tag == "EF" or (last.tag == "EC" and last.form in MAIN_CLAUSE_ENDS)
-    if not is_main or not predicate.startswith(PREDICATES) or form in UNFINISHED:
+    if not is_main or not predicate.startswith(PREDICATES) or joins_only(stem):
         return []
     describes_state = predicate.startswith(("VA", "XSA", "VC"))
     exists = form in ("있", "없")

@@ -5,7 +5,7 @@ translate such clozes into questions; here Kiwi's tags choose the question word,
 """
 
 import random
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from kobert_pipeline.questions.answer_candidates import (
@@ -45,7 +45,7 @@ LONGEST_TOPIC = 12
 """Morphemes of a topic that is repeated in a question about a later clause."""
 ENDINGS = ("는가", "는가", "나요", "나", "을까", "을까", "습니까")
 """Endings of questions about what is done; one is drawn, and those listed twice more often."""
-UNFINISHED = ("통하", "위하", "의하", "대하", "관하", "따르", "인하", "걸치", "비롯하", "불구하")
+UNFINISHED = ("통하", "위하", "의하", "대하", "관하", "따르", "인하", "걸치", "비롯하", "불구하", "관련하")
 """Verbs that in 통해 or 위해 only join what is before them to another verb."""
 PAST = ("었", "았", "였")
 """Endings of the past tense, which come before the last ending."""
@@ -238,6 +238,13 @@ def is_topic(morpheme: TaggedMorpheme | Morph) -> bool:
     return morpheme.tag == "JX" and morpheme.form in ("은", "는")
 
 
+def joins_only(morphemes: Sequence[TaggedMorpheme | Morph], verbs: Collection[str] = UNFINISHED) -> bool:
+    """Whether the last predicate is one of the `verbs` that only join what is before them to another predicate, as one
+    morpheme or as two: 비롯하, 비롯|하."""
+    forms = [morpheme.form for morpheme in morphemes[-2:]]
+    return bool(forms) and (forms[-1] in verbs or (morphemes[-1].tag == "XSV" and "".join(forms) in verbs))
+
+
 def _without_brackets(sentence: Sequence[TaggedMorpheme], indices: list[int]) -> list[int]:
     """The indices that are not in round brackets, which hold spellings in other scripts and years of birth."""
     inside = {index for first, after in bracket_spans(sentence) for index in range(first, after)}
@@ -258,7 +265,7 @@ def _with_question_ending(clause: list[Morph], in_past: bool, rng: random.Random
     if tag in ("EF", "EC"):
         # 있다 and 없다 take the endings of verbs: 있는가
         is_adjective = before.tag.startswith(("VA", "XSA", "VCN")) and before.form not in ("있", "없")
-        if before.form in UNFINISHED:
+        if joins_only(clause[:-1]):
             return None
         ending = "ᆫ가" if before.tag == "VCP" or is_adjective else rng.choice(ENDINGS)
         if in_past and tag == "EC" and before.tag != "EP":

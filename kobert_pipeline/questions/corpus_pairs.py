@@ -53,7 +53,7 @@ class CorpusPairs(Options):
     texts that do not belong to it (hard negatives). The task rerank needs some."""
     sources: tuple[str, ...] = ()
     """Names of the corpus files whose paragraphs are taken, such as [kowiki*]; none: all of the corpus."""
-    rules: Literal[11] = 11
+    rules: Literal[12] = 12
     """Version of the rules for questions, as in `synthesize`."""
 
     @model_validator(mode="after")
