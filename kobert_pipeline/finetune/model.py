@@ -47,8 +47,9 @@ if TYPE_CHECKING:
 PREDICT_BATCH_SIZE_GPU = 512
 """Rows per batch in predictions on other devices than a CPU, where 64 short texts take no longer to compute than their
 kernels take to launch."""
-EAGER_MAX_LENGTH = 128
-"""Up to this window length eager attention is faster than the fused kernel, in bf16 on CPU."""
+PADDED_ATTENTION = ("albert", "bert", "electra", "gpt2", "modernbert", "roberta", "splinter")
+"""Model types that are trained in bf16 on a CPU with `padded_attention`, which is faster there than both functions of
+`transformers`; others may need arguments that it has not."""
 DROPOUTS = (
     "hidden_dropout_prob", "classifier_dropout_prob", "embedding_dropout", "mlp_dropout", "embd_pdrop", "resid_pdrop",
     "summary_last_dropout", "dropout", "seq_classif_dropout", "qa_dropout",
@@ -131,8 +132,8 @@ def build(
         model.resize_token_embeddings(max(vocab_size, config.vocab_size - before), mean_resizing=False)
     if isinstance(task, SpanTask) and task.type_count:
         add_match_types(model, task.type_count)
-    if plan.mixed_precision == "bf16" and max_length <= EAGER_MAX_LENGTH and not torch.cuda.is_available():
-        model.set_attn_implementation("eager")
+    if plan.mixed_precision == "bf16" and not torch.cuda.is_available() and config.model_type in PADDED_ATTENTION:
+        model.set_attn_implementation("padded")
     if frozen:
         kind = FeatureBasedTagger if isinstance(task, TaggingTask) else FeatureBasedClassifier
         return kind(model, plan.dropout)

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from transformers import AttentionInterface
+from transformers import AttentionInterface, AttentionMaskInterface
+from transformers.masking_utils import sdpa_mask
 from transformers.models.modernbert import modeling_modernbert
 
 from kobert_pipeline.training.rope import rotary_positions
@@ -248,14 +249,35 @@ def _attend(
         )
     # in bf16 on CPU plain products are 3 to 9 times faster than the fused kernel, whose backward pass is slow there
     # for sequences up to 128 and no better at 512
-    scores = query @ key.transpose(-1, -2) * scaling  # (n, H, L, W) @ (n, H, W, L) -> (n, H, L, L)
-    if mask is not None:
-        # not -inf: a padding cell far from the last token sees nothing in a narrow window, and would get NaN gradients
-        scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
-    return scores.softmax(-1, dtype=torch.float32).to(value.dtype) @ value
+    with torch.autocast("cpu", enabled=False):  # which would copy all scores to fp32, and softmax adds in fp32 anyway
+        scores = query * scaling @ key.transpose(-1, -2)  # (n, H, L, W) @ (n, H, W, L) -> (n, H, L, L)
+        if mask is not None:
+            # not -inf: a padding cell far from the last token sees nothing in a narrow window, and would get NaN
+            # gradients
+            lowest = torch.finfo(scores.dtype).min
+            scores += torch.zeros(mask.shape, dtype=scores.dtype).masked_fill(~mask, lowest)
+        return scores.softmax(-1) @ value
+
+
+def padded_attention(
+    module: torch.nn.Module,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    scaling: float | None = None,
+    dropout: float = 0.0,
+    **kwargs: Any,
+) -> tuple[torch.Tensor, None]:
+    """An attention function as `transformers` calls it, for padded sequences whose heads all have keys of their own:
+    (n, H, L, W) -> (n, L, H, W). Where `attention_mask` (n, 1, L, L) is False a position is not attended to."""
+    attended = _attend(query, key, value, attention_mask, dropout, scaling or query.shape[3] ** -0.5)
+    return attended.transpose(1, 2).contiguous(), None
 
 
 AttentionInterface.register("packed", packed_attention)
+AttentionInterface.register("padded", padded_attention)
+AttentionMaskInterface.register("padded", sdpa_mask)
 # for every ModernBERT of this process, padded ones too: its layers call the functions by these names
 modeling_modernbert.apply_rotary_pos_emb = rotary_positions
 modeling_modernbert.ModernBertAttention.forward = modernbert_attention  # type: ignore[method-assign, assignment]

@@ -18,7 +18,7 @@ from kobert_pipeline.features.task import Task
 from kobert_pipeline.files import read_json
 from kobert_pipeline.finetune import stage
 from kobert_pipeline.finetune.batching import padded
-from kobert_pipeline.finetune.model import EAGER_MAX_LENGTH, TaskModule, build, load, logits, predict
+from kobert_pipeline.finetune.model import TaskModule, build, load, logits, predict
 from kobert_pipeline.finetune.plan import FinetunePlan
 from kobert_pipeline.pipeline.recipe import Recipe
 from kobert_pipeline.pretrain.architecture import Architecture
@@ -132,23 +132,16 @@ def test_measure_scores_its_own_predictions_the_same_at_any_batch_size(prepared:
         assert predict(model, task, features, "cpu", batch_size=33).predictions == predictions, name
 
 
-@pytest.mark.parametrize(
-    ("mixed_precision", "max_length", "attention"),
-    [
-        ("bf16", EAGER_MAX_LENGTH, "eager"),
-        ("bf16", EAGER_MAX_LENGTH + 1, "sdpa"),
-        ("no", EAGER_MAX_LENGTH, "sdpa"),
-    ],
-)
+@pytest.mark.parametrize(("mixed_precision", "attention"), [("bf16", "padded"), ("no", "sdpa")])
 @pytest.mark.skipif(torch.cuda.is_available(), reason="on CUDA the fused kernel is always taken")
-def test_plain_attention_is_taken_for_short_windows_in_bf16_and_gives_the_same_logits(
-    mixed_precision: Any, max_length: Any, attention: Any, prepared: Path, pretrained: Path
+def test_plain_attention_is_taken_in_bf16_and_gives_the_same_logits(
+    mixed_precision: Any, attention: Any, prepared: Path, pretrained: Path
 ) -> None:
     task, features = loaded(prepared, "nsmc")
     reference = tuned(task, pretrained)
     torch.manual_seed(5)
-    model = build(task, pretrained, False, FinetunePlan(mixed_precision=mixed_precision, dropout=0.0), max_length)
-    assert model.config._attn_implementation == attention, (mixed_precision, max_length, attention)
+    model = build(task, pretrained, False, FinetunePlan(mixed_precision=mixed_precision, dropout=0.0), 128)
+    assert model.config._attn_implementation == attention
     found, expected = (logits(one, features, 8, "cpu")["logits"] for one in (model, reference))
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
