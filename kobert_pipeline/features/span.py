@@ -63,7 +63,8 @@ class SpanTask(Task):
     exact_match_feature: bool = Field(False, exclude_if=lambda value: not value)
     """Whether the token types of the context say which of its tokens the question contains, and how many of them are
     near (after the exact match of Chen et al., ACL 2017), so that a model with little pretraining need not learn to
-    compare words. For architectures with token types: bert, roberta, electra, albert, splinter."""
+    compare words. For architectures with token types: bert, roberta, electra, albert, roformer,
+    splinter."""
     pos_feature: bool = Field(False, exclude_if=lambda value: not value)
     """Whether the token types also say which part of speech each token of the context is, by Kiwi's tags: a name, a
     noun, a number, a particle, ... (as Chen et al. do, too). Needs `exact_match_feature`. Every tenth training example

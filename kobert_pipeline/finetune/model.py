@@ -37,6 +37,7 @@ from kobert_pipeline.finetune.pooling import SentenceVectors
 from kobert_pipeline.progress import track
 from kobert_pipeline.questions.exact_match import TYPES
 from kobert_pipeline.tokenizer.special_tokens import PAD_ID
+from kobert_pipeline.training.attention import use_attention
 from kobert_pipeline.training.hf_config import DEFAULT_LABELS, model_class, output_names
 from kobert_pipeline.training.weight_files import load_pretrained, refuse_unexpected
 
@@ -133,7 +134,7 @@ def build(
     if isinstance(task, SpanTask) and task.type_count:
         add_match_types(model, task.type_count)
     if plan.mixed_precision == "bf16" and not torch.cuda.is_available() and config.model_type in PADDED_ATTENTION:
-        model.set_attn_implementation("padded")
+        use_attention(model, "padded")
     if frozen:
         kind = FeatureBasedTagger if isinstance(task, TaggingTask) else FeatureBasedClassifier
         return kind(model, plan.dropout)
@@ -175,7 +176,7 @@ def add_match_types(model: Any, count: int = TYPES) -> None:
     if before is None or before.num_embeddings < 2:
         raise UserError(
             f"exact_match_feature: the architecture {model.config.model_type} has no token types for question and "
-            "context; leave exact_match_feature out, or use bert, roberta, electra, albert or splinter"
+            "context; leave exact_match_feature out, or use bert, roberta, electra, albert, roformer or splinter"
         )
     if count > before.num_embeddings:
         row_of = [kind if kind < before.num_embeddings else 1 for kind in range(TYPES)]

@@ -16,7 +16,7 @@ from kobert_pipeline.pretrain.phases import PhaseSchedule
 from kobert_pipeline.pretrain.residual_stream import use_16_bit_residuals
 from kobert_pipeline.pretrain.tensor_batch import TensorBatch, to_device
 from kobert_pipeline.tokenizer.special_tokens import IGNORE_INDEX, PAD_ID
-from kobert_pipeline.training.attention import TILE, has_varlen
+from kobert_pipeline.training.attention import TILE, has_varlen, use_attention
 from kobert_pipeline.training.device import device
 from kobert_pipeline.training.plan import Plan
 from kobert_pipeline.training.prefetch import BatchAt
@@ -42,7 +42,7 @@ class LossModule(torch.nn.Module):
         for part in model.modules():  # ELECTRA's generator is a model inside the model
             if isinstance(part, PreTrainedModel):
                 # `transformers`' own attention would let the sequences of a batch see each other
-                part.set_attn_implementation("packed")
+                use_attention(part, "packed")
                 part.logits_gradient = LogitsGradient()  # for `token_loss`; compiled with the model's modules
         if not fp32_residual_connection:
             use_16_bit_residuals(model)

@@ -15,11 +15,14 @@ import torch
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.masking_utils import sdpa_mask
 from transformers.models.modernbert import modeling_modernbert
+from transformers.models.roformer import modeling_roformer
 
-from kobert_pipeline.training.rope import rotary_positions
+from kobert_pipeline.training.rope import rotary_positions, rotate_pairs
 
-# kept, because the end of this file replaces it, and still called for all that is not in tiles
+# kept, because the end of this file replaces them, and still called for all that is not in tiles, or neither packed nor
+# trained in bf16
 their_attention: Any = modeling_modernbert.ModernBertAttention.forward
+their_roformer_attention: Any = modeling_roformer.RoFormerSelfAttention.forward
 varlen_attn: Any = None
 with suppress(ImportError):  # PyTorch before 2.10
     from torch.nn.attention.varlen import varlen_attn
@@ -259,6 +262,36 @@ def _attend(
         return scores.softmax(-1) @ value
 
 
+def roformer_attention(
+    module: Any, hidden_states: torch.Tensor, attention_mask: torch.Tensor | None = None,
+    sinusoidal_pos: torch.Tensor | None = None, **kwargs: Any,
+) -> tuple[torch.Tensor, torch.Tensor | None]:  # fmt: skip
+    """RoFormer's attention, (B, L, H) -> (B, L, H): that of packed sequences, in a training in bf16 on a CPU
+    `padded_attention`, else their own, which asks for no function by its name."""
+    layout = kwargs.get("packing")
+    on_cpu = module.training and hidden_states.device.type == "cpu" and torch.is_autocast_enabled("cpu")
+    if sinusoidal_pos is None or (layout is None and not on_cpu):
+        return their_roformer_attention(module, hidden_states, attention_mask, sinusoidal_pos, **kwargs)
+    # (B, L, H) -split-> (B, L, A, W) -trans-> (B, A, L, W)
+    query, key, value = (
+        part(hidden_states).unflatten(-1, (-1, module.attention_head_size)).transpose(1, 2)
+        for part in (module.query, module.key, module.value)
+    )
+    query, key = (rotate_pairs(states, sinusoidal_pos) for states in (query, key))
+    dropout = module.dropout.p if module.training else 0.0
+    if layout is not None:
+        return packed_attention(module, query, key, value, None, layout, dropout=dropout)[0].flatten(2), None
+    # what is hidden has the lowest number of all
+    visible = None if attention_mask is None else attention_mask == 0
+    return padded_attention(module, query, key, value, visible, dropout=dropout)[0].flatten(2), None
+
+
+def use_attention(model: Any, name: str) -> None:
+    """Let a model of `transformers` attend by the function with this name. RoFormer's choose theirs by themselves."""
+    if model.config.model_type != "roformer":
+        model.set_attn_implementation(name)
+
+
 def padded_attention(
     module: torch.nn.Module,
     query: torch.Tensor,
@@ -281,3 +314,4 @@ AttentionMaskInterface.register("padded", sdpa_mask)
 # for every ModernBERT of this process, padded ones too: its layers call the functions by these names
 modeling_modernbert.apply_rotary_pos_emb = rotary_positions
 modeling_modernbert.ModernBertAttention.forward = modernbert_attention  # type: ignore[method-assign, assignment]
+modeling_roformer.RoFormerSelfAttention.forward = roformer_attention  # type: ignore[method-assign, assignment]

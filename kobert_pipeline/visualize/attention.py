@@ -21,6 +21,7 @@ from kobert_pipeline.inference.loading import load_encoder
 from kobert_pipeline.questions.exact_match import match_types
 from kobert_pipeline.questions.pos_feature import classes_of, with_parts_of_speech
 from kobert_pipeline.tokenizer.loading import is_morpheme_tokenizer
+from kobert_pipeline.training.attention import use_attention
 from kobert_pipeline.training.device import device
 from kobert_pipeline.visualize.page import label_of
 from kobert_pipeline.visualize.tokens import Tokens
@@ -137,7 +138,7 @@ def attention_weights(model: Any, tokens: Tokens) -> np.ndarray:
     best = device()
     encoder.to(best)
     before = encoder.config._attn_implementation
-    encoder.set_attn_implementation("eager")  # the other implementations never have the weights in memory
+    use_attention(encoder, "eager")  # the other implementations never have the weights in memory
     try:
         with torch.no_grad():
             outputs = encoder(
@@ -146,7 +147,7 @@ def attention_weights(model: Any, tokens: Tokens) -> np.ndarray:
             )
     finally:
         # `kobert serve` keeps predicting with this model
-        encoder.set_attn_implementation(before)
+        use_attention(encoder, before)
     layers = [layer for layer in getattr(outputs, "attentions", None) or () if layer is not None]
     size = ids.shape[1]
     if not layers or any(layer.shape != (1, layers[0].shape[1], size, size) for layer in layers):

@@ -19,6 +19,7 @@ ROWS = {
     "bert": "mlm_nsp",
     "albert": "mlm_sop",
     "roberta": "mlm",
+    "roformer": "mlm",
     "modernbert": "mlm",
     "gpt2": "clm",
     "electra": "rtd",

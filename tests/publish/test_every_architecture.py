@@ -24,7 +24,8 @@ SMALL = {"num_hidden_layers": 2, "hidden_size": 32, "num_attention_heads": 2, "m
 AUTO = {
     "albert": "AutoModelForPreTraining", "bert": "AutoModelForPreTraining", "electra": "AutoModel",
     "gpt2": "AutoModelForCausalLM",
-    "modernbert": "AutoModelForMaskedLM", "roberta": "AutoModelForMaskedLM", "splinter": "AutoModel",
+    "modernbert": "AutoModelForMaskedLM", "roberta": "AutoModelForMaskedLM", "roformer": "AutoModelForMaskedLM",
+    "splinter": "AutoModel",
 }  # fmt: skip
 
 

@@ -1,0 +1,56 @@
+"""RoFormer (Su et al. 2021): BERT's encoder with rotary positions, by which attention can tell from the start what
+stands beside a token from what stands far away. Unlike ModernBERT it has token types."""
+
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from kobert_pipeline.pretrain.architecture import Architecture
+
+if TYPE_CHECKING:
+    import torch
+
+    from kobert_pipeline.pretrain.tensor_batch import TensorBatch
+
+
+class RoFormer(Architecture):
+    """The encoder with an MLM head. Positions are no weights: the table of angles that is saved with them is never
+    trained."""
+
+    name: Literal["roformer"] = "roformer"
+    heads: ClassVar[tuple[str, ...]] = ("masked",)
+
+    def config(self, vocab_size: int) -> Any:
+        """A RoFormerConfig, whose embeddings are as wide as its hidden states."""
+        from transformers import RoFormerConfig
+
+        return RoFormerConfig(**self.sizes(vocab_size), embedding_size=self.hidden_size)
+
+    def model(self, config: Any, head: str) -> Any:
+        """A RoFormerForMaskedLM."""
+        from transformers import RoFormerForMaskedLM
+
+        return RoFormerForMaskedLM(config)
+
+    def hidden(self, model: Any, batch: "TensorBatch") -> "torch.Tensor":
+        """The last hidden states of T packed tokens, (T, H). Their code numbers positions itself, through a whole row,
+        so its layers are called one by one."""
+        base, inputs = model.base_model, self.inputs(batch, model.config)
+        position_ids = inputs.pop("position_ids")
+        states = base.embeddings(**inputs)
+        if hasattr(base, "embeddings_project"):
+            states = base.embeddings_project(states)
+        # (1, T, W) -> (1, 1, T, W): the same angles for all heads
+        angles = base.encoder.embed_positions(position_ids.shape, position_ids=position_ids).unsqueeze(1)
+        for layer in base.encoder.layer:
+            states = layer(states, sinusoidal_pos=angles, packing=batch.layout)[0]
+        hidden: torch.Tensor = states.squeeze(0)
+        return hidden
+
+    def token_states(self, model: Any, hidden: "torch.Tensor") -> "torch.Tensor":
+        """The MLM head's transform."""
+        states: torch.Tensor = model.cls.predictions.transform(hidden)
+        return states
+
+    def output_layer(self, model: Any) -> "torch.nn.Linear":
+        """The MLM head's decoder."""
+        layer: torch.nn.Linear = model.cls.predictions.decoder
+        return layer
