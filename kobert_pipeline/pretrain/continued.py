@@ -9,7 +9,7 @@ from kobert_pipeline.pretrain.architecture import Architecture, switch_off_dropo
 from kobert_pipeline.pretrain.objective import Objective
 from kobert_pipeline.training.hf_config import DEFAULT_LABELS, max_input_length
 
-ARCHITECTURES = {name: name for name in ("albert", "bert", "electra", "modernbert", "roberta")} | {
+ARCHITECTURES = {name: name for name in ("albert", "bert", "electra", "modernbert", "roberta", "roformer")} | {
     "xlm-roberta": "roberta"
 }
 """{model_type of a config: the architecture that calls its heads}."""

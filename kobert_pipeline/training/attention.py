@@ -278,6 +278,8 @@ def roformer_attention(
         for part in (module.query, module.key, module.value)
     )
     query, key = (rotate_pairs(states, sinusoidal_pos) for states in (query, key))
+    if module.rotary_value:
+        value = rotate_pairs(value, sinusoidal_pos)
     dropout = module.dropout.p if module.training else 0.0
     if layout is not None:
         return packed_attention(module, query, key, value, None, layout, dropout=dropout)[0].flatten(2), None

@@ -56,8 +56,9 @@ def rotary_positions(
 
 
 def rotate_pairs(states: torch.Tensor, angles: torch.Tensor) -> torch.Tensor:
-    """Queries or keys of a RoFormer, (B, H, L, W), with each pair of neighbouring numbers rotated; first of all pairs,
-    then the other ones, which changes no product of a query and a key. `angles` (B, 1, L, W): sines, then cosines."""
+    """Queries, keys or values of a RoFormer, (B, H, L, W), with each pair of neighbouring numbers rotated. `angles` are
+    (B, 1, L, W), sines and then cosines."""
     sin, cos = angles.chunk(2, dim=-1)  # (B, 1, L, W / 2) each, in fp32
     first, second = states[..., ::2], states[..., 1::2]
-    return torch.cat([first * cos - second * sin, second * cos + first * sin], dim=-1).to(states.dtype)
+    rotated = torch.stack([first * cos - second * sin, second * cos + first * sin], dim=-1)
+    return rotated.flatten(-2).to(states.dtype)

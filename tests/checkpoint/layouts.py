@@ -171,9 +171,18 @@ def xlm_roberta(folder: Path) -> Path:
     return save(XLMRobertaForMaskedLM(config), folder, False)
 
 
+def roformer(folder: Path) -> Path:
+    """With all that RoFormers may have: values are rotated, too, and embeddings are narrower."""
+    from transformers import RoFormerConfig, RoFormerForMaskedLM
+
+    rows = wordpiece(folder, BERT_TOKENS)
+    more = {"rotary_value": True, "embedding_size": 16, "max_position_embeddings": 128}
+    return save(RoFormerForMaskedLM(RoFormerConfig(vocab_size=rows, **more, **SIZES)), folder, True)
+
+
 LAYOUTS: dict[str, Callable[[Path], Path]] = {
     "klue-bert": klue_bert, "koelectra-v3": koelectra, "klue-roberta": klue_roberta, "kcbert": kcbert,
-    "kpfbert": kpfbert, "modernbert": modernbert, "xlm-roberta": xlm_roberta,
+    "kpfbert": kpfbert, "modernbert": modernbert, "roformer": roformer, "xlm-roberta": xlm_roberta,
 }  # fmt: skip
 
 

@@ -27,11 +27,11 @@ from kobert_pipeline.shards.unanalyzed import boundaries_of, make_shard
 from kobert_pipeline.tokenizer.loading import load_tokenizer, special_ids
 from kobert_pipeline.tokenizer.special_tokens import OUR_IDS
 
-WHOLE = ("klue-bert", "klue-roberta", "modernbert", "xlm-roberta")
+WHOLE = ("klue-bert", "klue-roberta", "modernbert", "roformer", "xlm-roberta")
 """Layouts that bring the weights of their head for masked tokens."""
 WORDS = ("klue-roberta", "modernbert", "xlm-roberta")
 """WordPiece, with other ids than BERT's, byte-level BPE and SentencePiece."""
-SLOW = ("klue-bert", "koelectra-v3", "kpfbert", "modernbert", "xlm-roberta")
+SLOW = ("klue-bert", "koelectra-v3", "kpfbert", "modernbert", "roformer", "xlm-roberta")
 
 
 def recipe(folder: Path, checkpoint: Path, data: Path, **more: Any) -> Path:
