@@ -37,7 +37,7 @@ from kobert_pipeline.finetune.pooling import SentenceVectors
 from kobert_pipeline.progress import track
 from kobert_pipeline.questions.exact_match import TYPES
 from kobert_pipeline.tokenizer.special_tokens import PAD_ID
-from kobert_pipeline.training.attention import use_attention
+from kobert_pipeline.training.attention import freeze_angles, use_attention
 from kobert_pipeline.training.hf_config import DEFAULT_LABELS, model_class, output_names
 from kobert_pipeline.training.weight_files import load_pretrained, refuse_unexpected
 
@@ -135,6 +135,7 @@ def build(
         add_match_types(model, task.type_count)
     if plan.mixed_precision == "bf16" and not torch.cuda.is_available() and config.model_type in PADDED_ATTENTION:
         use_attention(model, "padded")
+    freeze_angles(model)
     if frozen:
         kind = FeatureBasedTagger if isinstance(task, TaggingTask) else FeatureBasedClassifier
         return kind(model, plan.dropout)

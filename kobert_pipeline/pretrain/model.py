@@ -16,7 +16,7 @@ from kobert_pipeline.pretrain.phases import PhaseSchedule
 from kobert_pipeline.pretrain.residual_stream import use_16_bit_residuals
 from kobert_pipeline.pretrain.tensor_batch import TensorBatch, to_device
 from kobert_pipeline.tokenizer.special_tokens import IGNORE_INDEX, PAD_ID
-from kobert_pipeline.training.attention import TILE, has_varlen, use_attention
+from kobert_pipeline.training.attention import TILE, freeze_angles, has_varlen, use_attention
 from kobert_pipeline.training.device import device
 from kobert_pipeline.training.plan import Plan
 from kobert_pipeline.training.prefetch import BatchAt
@@ -44,6 +44,7 @@ class LossModule(torch.nn.Module):
                 # `transformers`' own attention would let the sequences of a batch see each other
                 use_attention(part, "packed")
                 part.logits_gradient = LogitsGradient()  # for `token_loss`; compiled with the model's modules
+        freeze_angles(model)
         if not fp32_residual_connection:
             use_16_bit_residuals(model)
         self.model, self.objective, self.architecture = model, objective, architecture

@@ -294,6 +294,13 @@ def use_attention(model: Any, name: str) -> None:
         model.set_attn_implementation(name)
 
 
+def freeze_angles(model: torch.nn.Module) -> None:
+    """Let no training expect gradients of the angles of a RoFormer's positions: loading makes weights of them."""
+    for part in model.modules():
+        if isinstance(part, modeling_roformer.RoFormerSinusoidalPositionalEmbedding):
+            part.requires_grad_(False)
+
+
 def padded_attention(
     module: torch.nn.Module,
     query: torch.Tensor,

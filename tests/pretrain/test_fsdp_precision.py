@@ -99,7 +99,7 @@ def test_layers_are_gathered_in_bf16_but_norms_and_embeddings_in_fp32(name: str,
     assert bool(rounded) == (name != "albert")  # whose only layer is gathered with the rest
     of_layers = {part for part, owner in owners(module).items() if rounded & set(owner.parameters(recurse=False))}
     once, twice = 4 * numbers(everything - rounded), 2 * 2 * numbers(rounded)  # twice: forward and backward
-    types, reduced = weight_types(module), 4 * numbers(everything)
+    types, reduced = weight_types(module), 4 * numbers(weight for weight in everything if weight.requires_grad)
     with sharded(module, "bf16"), Collectives() as collectives:
         _, gradient = step(module, to_device(loader.batch(0), "cpu"))
     assert collectives.gathered == Counter({torch.float32: once, torch.bfloat16: twice})

@@ -22,7 +22,10 @@ class RoFormer(Architecture):
         """A RoFormerConfig, whose embeddings are as wide as its hidden states."""
         from transformers import RoFormerConfig
 
-        return RoFormerConfig(**self.sizes(vocab_size), embedding_size=self.hidden_size)
+        config = RoFormerConfig(**self.sizes(vocab_size), embedding_size=self.hidden_size)
+        # by default its head for choices reads the last token, which of a short candidate is padding
+        config.summary_type = "first"
+        return config
 
     def model(self, config: Any, head: str) -> Any:
         """A RoFormerForMaskedLM."""
@@ -38,8 +41,8 @@ class RoFormer(Architecture):
         states = base.embeddings(**inputs)
         if hasattr(base, "embeddings_project"):
             states = base.embeddings_project(states)
-        # (1, T, W) -> (1, 1, T, W): the same angles for all heads
-        angles = base.encoder.embed_positions(position_ids.shape, position_ids=position_ids).unsqueeze(1)
+        # (1, T, W) -> (1, 1, T, W): the same angles for all heads; not by the module, which may give 16 bits
+        angles = base.encoder.embed_positions.weight[position_ids].unsqueeze(1)
         for layer in base.encoder.layer:
             states = layer(states, sinusoidal_pos=angles, packing=batch.layout)[0]
         hidden: torch.Tensor = states.squeeze(0)
