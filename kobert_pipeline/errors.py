@@ -71,10 +71,17 @@ def did_you_mean(unknown: str, allowed: Iterable[str], what: str = "allowed") ->
         names.sort()
     # only the beginning of the unknown name is compared: difflib takes quadratic time
     close = difflib.get_close_matches(unknown[:MAX_NAME_LENGTH], names, n=1, cutoff=0.6)
+    # lr for learning_rate
+    close = close or [name for name in names if "_" in name and initials(name) == unknown]
     guess = f" - did you mean '{close[0]}'?" if close else ""
     shown = ", ".join(name[:MAX_NAME_LENGTH] for name in names[:MAX_NAMES])
     more = f" and {len(names) - MAX_NAMES:,} more" if len(names) > MAX_NAMES else ""
     return f"{guess} ({what}: {shown or 'nothing'}{more})"
+
+
+def initials(name: str) -> str:
+    """The first letters of the words of a name: lr of learning_rate."""
+    return "".join(word[:1] for word in name.split("_"))
 
 
 NO_SPACE = {

@@ -109,6 +109,11 @@ def test_a_guess_stays_short_whatever_it_chooses_from() -> None:
     assert len(did_you_mean("x" * 10**6, ("y" * 1000 + str(i) for i in range(2000)))) < 10_000
 
 
+def test_a_short_form_of_a_name_is_understood() -> None:
+    assert "did you mean 'learning_rate'?" in did_you_mean("lr", ["epochs", "learning_rate", "layer"])
+    assert "did you mean" not in did_you_mean("l", ["learning_rate", "layer"])
+
+
 def test_an_array_that_does_not_fit_says_that_the_disk_is_full(tmp_path) -> None:
     """/dev/full is a disk without room. numpy alone would say "1000000 requested and 0 written", without a number."""
     (tmp_path / "a.npy.part").symlink_to("/dev/full")
