@@ -163,6 +163,9 @@ def _config(task: Task, pretrained: Path, plan: "FinetunePlan", max_length: int)
         if hasattr(config, name):
             setattr(config, name, plan.dropout)
     name_padding(config)
+    # RoFormer's head for choices would read the last token, which of a short candidate is padding
+    if config.model_type == "roformer":
+        config.summary_type = "first"
     # GPT-2's token classifier reads this name, which its config lacks by default, and would else use 0.1
     config.classifier_dropout = plan.dropout
     return config, len(before)

@@ -22,10 +22,7 @@ class RoFormer(Architecture):
         """A RoFormerConfig, whose embeddings are as wide as its hidden states."""
         from transformers import RoFormerConfig
 
-        config = RoFormerConfig(**self.sizes(vocab_size), embedding_size=self.hidden_size)
-        # by default its head for choices reads the last token, which of a short candidate is padding
-        config.summary_type = "first"
-        return config
+        return RoFormerConfig(**self.sizes(vocab_size), embedding_size=self.hidden_size)
 
     def model(self, config: Any, head: str) -> Any:
         """A RoFormerForMaskedLM."""
