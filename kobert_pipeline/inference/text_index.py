@@ -82,7 +82,8 @@ class TextIndex:
             )
         if self.about["truncated"]:
             current_display().say(
-                f"vectors of {self.about['truncated']:,} texts are of their first {self.about['max_length']} tokens"
+                f"vectors of {self.about['truncated']:,} texts are of their first {self.about['max_length']} tokens; "
+                "what is shown of a text is the part with most words of the query, wherever it is"
             )
         return lambda queries: normalized(embedder.embed(queries)) @ self.vectors.T
 

@@ -95,7 +95,7 @@ def new_head_of(model: str, kind: str) -> str | None:
     config = read_json(folder / CONFIG)
     if not (heads := lacking_heads(config, kind)):
         return None
-    better = pretrained_model(folder, kind) or "a model as it was pretrained, which has them, is a better start"
+    better = pretrained_model(folder, kind) or "a model with the heads of its pretraining is a better start"
     return (
         f"{model} is a {config['architectures'][0]} without {' and '.join(heads)}, which would be learned anew, from "
         f"about the loss of a uniform guess; {better}"
