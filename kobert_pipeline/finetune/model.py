@@ -37,7 +37,7 @@ from kobert_pipeline.finetune.pooling import SentenceVectors
 from kobert_pipeline.progress import track
 from kobert_pipeline.questions.exact_match import TYPES
 from kobert_pipeline.tokenizer.special_tokens import PAD_ID
-from kobert_pipeline.training.attention import freeze_angles, use_attention
+from kobert_pipeline.training.attention import freeze_angles
 from kobert_pipeline.training.hf_config import DEFAULT_LABELS, model_class, output_names
 from kobert_pipeline.training.weight_files import load_pretrained, refuse_unexpected
 
@@ -50,7 +50,7 @@ PREDICT_BATCH_SIZE_GPU = 512
 kernels take to launch."""
 PADDED_ATTENTION = ("albert", "bert", "electra", "gpt2", "modernbert", "roberta", "splinter")
 """Model types that are trained in bf16 on a CPU with `padded_attention`, which is faster there than both functions of
-`transformers`; others may need arguments that it has not."""
+`transformers`; others may need arguments that it does not take."""
 DROPOUTS = (
     "hidden_dropout_prob", "classifier_dropout_prob", "embedding_dropout", "mlp_dropout", "embd_pdrop", "resid_pdrop",
     "summary_last_dropout", "dropout", "seq_classif_dropout", "qa_dropout",
@@ -134,7 +134,7 @@ def build(
     if isinstance(task, SpanTask) and task.type_count:
         add_match_types(model, task.type_count)
     if plan.mixed_precision == "bf16" and not torch.cuda.is_available() and config.model_type in PADDED_ATTENTION:
-        use_attention(model, "padded")
+        model.set_attn_implementation("padded")
     freeze_angles(model)
     if frozen:
         kind = FeatureBasedTagger if isinstance(task, TaggingTask) else FeatureBasedClassifier

@@ -200,7 +200,7 @@ def why_unclear(
         return "no name"  # 어느 경우
     if question[0].form in SPEAKING and tags[1].startswith("NN"):
         return "label"  # 기자 취임하신 지
-    if tags.count("SSO") != tags.count("SSC") or tags.count("SS") % 2:
+    if not is_balanced(question) or tags.count("SS") % 2:
         return "quotes"
     asks_for_person_or_place = any(morph.form.startswith(("누구", "누가", "어디")) for morph in question)
     is_known = entity_type(answer.hypernym) or (answer.hypernym and not asks_for_person_or_place)
@@ -215,6 +215,13 @@ def why_unclear(
     content = {word.form for word in sentence if word.tag.startswith(("NNG", "NNP", "VV", "VA", "XR", "SL", "SN"))}
     fewest = FEWEST_WORDS + {"NNP", "SL", "SN", "SH"}.isdisjoint(tags)
     return "few words" if sum(morph.form in content for morph in question) < fewest else ""
+
+
+def is_balanced(question: Sequence[Morph]) -> bool:
+    """Whether a question has as many opening as closing brackets and quotation marks: half of a quotation is a part of
+    what somebody said."""
+    tags = [morph.tag for morph in question]
+    return tags.count("SSO") == tags.count("SSC")
 
 
 def _why_no_statement(question: Sequence[Morph], particle: str) -> str:

@@ -29,6 +29,7 @@ from kobert_pipeline.questions.answer_candidates import (
 )
 from kobert_pipeline.questions.articles import is_article, lead_of
 from kobert_pipeline.questions.clarity import (
+    is_balanced,
     why_not_asked_about,
     why_not_asked_for,
     why_unclear,
@@ -330,13 +331,6 @@ def ask(
         if words >= FEWEST_WORDS and len(question) <= MOST_MORPHEMES and is_balanced(question):
             return f"{join(question)}?", is_cleft
     return "", False
-
-
-def is_balanced(question: Sequence[Morph]) -> bool:
-    """Whether a question has as many opening as closing brackets and quotation marks: half of a quotation is a part of
-    what somebody said."""
-    tags = [morph.tag for morph in question]
-    return tags.count("SSO") == tags.count("SSC")
 
 
 def other_sentence(

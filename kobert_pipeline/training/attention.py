@@ -282,10 +282,12 @@ def roformer_attention(
         value = rotate_pairs(value, sinusoidal_pos)
     dropout = module.dropout.p if module.training else 0.0
     if layout is not None:
-        return packed_attention(module, query, key, value, None, layout, dropout=dropout)[0].flatten(2), None
-    # what is hidden has the lowest number of all
-    visible = None if attention_mask is None else attention_mask == 0
-    return padded_attention(module, query, key, value, visible, dropout=dropout)[0].flatten(2), None
+        attended, _ = packed_attention(module, query, key, value, None, layout, dropout=dropout)
+    else:
+        # their mask is added to the scores: 0 where a position is attended to
+        visible = None if attention_mask is None else attention_mask == 0
+        attended, _ = padded_attention(module, query, key, value, visible, dropout=dropout)
+    return attended.flatten(2), None
 
 
 def use_attention(model: Any, name: str) -> None:
@@ -311,7 +313,7 @@ def padded_attention(
     dropout: float = 0.0,
     **kwargs: Any,
 ) -> tuple[torch.Tensor, None]:
-    """An attention function as `transformers` calls it, for padded sequences whose heads all have keys of their own:
+    """An attention function as `transformers` calls it, for padded sequences and as many heads of keys as of queries:
     (n, H, L, W) -> (n, L, H, W). Where `attention_mask` (n, 1, L, L) is False a position is not attended to."""
     attended = _attend(query, key, value, attention_mask, dropout, scaling or query.shape[3] ** -0.5)
     return attended.transpose(1, 2).contiguous(), None

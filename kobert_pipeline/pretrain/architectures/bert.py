@@ -3,12 +3,13 @@
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from kobert_pipeline.pretrain.architecture import Architecture
+from kobert_pipeline.pretrain.bert_head import BertHead
 
 if TYPE_CHECKING:
     import torch
 
 
-class Bert(Architecture):
+class Bert(BertHead, Architecture):
     """The encoder with MLM and NSP heads."""
 
     name: Literal["bert"] = "bert"
@@ -25,16 +26,6 @@ class Bert(Architecture):
         from transformers import BertForMaskedLM, BertForPreTraining
 
         return BertForPreTraining(config) if head == "pretraining" else BertForMaskedLM(config)
-
-    def token_states(self, model: Any, hidden: "torch.Tensor") -> "torch.Tensor":
-        """The MLM head's transform."""
-        states: torch.Tensor = model.cls.predictions.transform(hidden)
-        return states
-
-    def output_layer(self, model: Any) -> "torch.nn.Linear":
-        """The MLM head's decoder."""
-        layer: torch.nn.Linear = model.cls.predictions.decoder
-        return layer
 
     def pair_logits(self, model: Any, first: "torch.Tensor") -> "torch.Tensor":
         """The NSP head, after the pooler."""

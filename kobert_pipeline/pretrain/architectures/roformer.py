@@ -1,9 +1,10 @@
-"""RoFormer (Su et al. 2021): BERT's encoder with rotary positions, by which attention can tell from the start what
-stands beside a token from what stands far away. Unlike ModernBERT it has token types."""
+"""RoFormer (Su et al. 2021): BERT's encoder with rotary positions, by which attention can tell from the start what is
+near a token from what is far away. Unlike ModernBERT it has token types."""
 
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from kobert_pipeline.pretrain.architecture import Architecture
+from kobert_pipeline.pretrain.bert_head import BertHead
 
 if TYPE_CHECKING:
     import torch
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
     from kobert_pipeline.pretrain.tensor_batch import TensorBatch
 
 
-class RoFormer(Architecture):
+class RoFormer(BertHead, Architecture):
     """The encoder with an MLM head. Positions are no weights: the table of angles that is saved with them is never
     trained."""
 
@@ -44,13 +45,3 @@ class RoFormer(Architecture):
             states = layer(states, sinusoidal_pos=angles, packing=batch.layout)[0]
         hidden: torch.Tensor = states.squeeze(0)
         return hidden
-
-    def token_states(self, model: Any, hidden: "torch.Tensor") -> "torch.Tensor":
-        """The MLM head's transform."""
-        states: torch.Tensor = model.cls.predictions.transform(hidden)
-        return states
-
-    def output_layer(self, model: Any) -> "torch.nn.Linear":
-        """The MLM head's decoder."""
-        layer: torch.nn.Linear = model.cls.predictions.decoder
-        return layer

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from kobert_pipeline.pretrain.architecture import Architecture, SpanStates
+from kobert_pipeline.pretrain.bert_head import BertHead
 from kobert_pipeline.tokenizer.special_tokens import MASK_ID
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ MLM_HEAD = "cls"
 """Name of the MLM head inside the model, as in BERT."""
 
 
-class Splinter(Architecture):
+class Splinter(BertHead, Architecture):
     """The encoder with a head that selects spans, and an MLM head that is not saved. In `transformers` it has no heads
     but the one for questions."""
 
@@ -50,16 +51,6 @@ class Splinter(Architecture):
         mlm_head.predictions.bias = mlm_head.predictions.decoder.bias
         model.add_module(MLM_HEAD, mlm_head)
         return model
-
-    def token_states(self, model: Any, hidden: "torch.Tensor") -> "torch.Tensor":
-        """The MLM head's transform."""
-        states: torch.Tensor = model.cls.predictions.transform(hidden)
-        return states
-
-    def output_layer(self, model: Any) -> "torch.nn.Linear":
-        """The MLM head's decoder."""
-        layer: torch.nn.Linear = model.cls.predictions.decoder
-        return layer
 
     def span_states(
         self, model: Any, hidden: "torch.Tensor", questions: "torch.Tensor"
