@@ -142,7 +142,9 @@ from kobert_pipeline.corpus.executors.local import Local
 from kobert_pipeline.errors import UserError
 
 def step(data, rank, tasks):
-    (Path(sys.argv[1]) / str(rank)).write_text(str(os.getpid()))
+    begun = Path(sys.argv[1]) / str(rank)
+    begun.with_suffix(".new").write_text(str(os.getpid()))
+    begun.with_suffix(".new").rename(begun)  # whole or not there: the process may be stopped between the two
     if rank == 1 and sys.argv[2] == "fail":
         raise UserError("rank 1 fails")
     if rank:
@@ -174,7 +176,7 @@ def test_an_error_or_an_interrupt_ends_the_phase_at_once(tmp_path, how):
     assert ("rank 1 fails" if how == "fail" else "KeyboardInterrupt") in errors
     assert not (tmp_path / "9").exists()
     assert [path.name for path in (tmp_path / "logs" / "completions").iterdir()] == ["00000"]
-    for begun in filter(Path.is_file, tmp_path.glob("[0-9]*")):
+    for begun in filter(Path.is_file, tmp_path.glob("[0-9]")):
         with pytest.raises(ProcessLookupError):
             os.kill(int(begun.read_text()), 0)
 
