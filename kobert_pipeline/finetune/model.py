@@ -34,7 +34,7 @@ from kobert_pipeline.finetune.feature_based import CONFIG, FeatureBasedClassifie
 from kobert_pipeline.finetune.inference_state import added_tokens
 from kobert_pipeline.finetune.packed import packed, packed_view
 from kobert_pipeline.finetune.pooling import SentenceVectors
-from kobert_pipeline.progress import track
+from kobert_pipeline.progress import report, track
 from kobert_pipeline.questions.exact_match import TYPES
 from kobert_pipeline.tokenizer.special_tokens import PAD_ID
 from kobert_pipeline.training.attention import freeze_angles
@@ -293,6 +293,7 @@ def predict(
     outputs = logits(module, features, batch_size or of_device, device, activity=activity)
     refuse_not_finite(getattr(model, "name_or_path", ""), outputs)
     outputs = task.by_label(outputs)
+    report("scoring")
     if calibrate:
         task = task.calibrate(outputs, features)
         state = (model.config.task_specific_params or {}).get(task.name, {})

@@ -26,6 +26,7 @@ from kobert_pipeline.features.task import Task
 from kobert_pipeline.files import atomic_write, read_json, write_json
 from kobert_pipeline.finetune.cross_fit import Fold, without
 from kobert_pipeline.finetune.results import PREDICTIONS, record_test, rounded_scores, split_details
+from kobert_pipeline.progress import report, track
 from kobert_pipeline.tokenizer.loading import vocabulary_in
 from kobert_pipeline.tokenizer.special_tokens import PAD_ID
 from kobert_pipeline.training.hf_config import ConfigValues
@@ -100,10 +101,12 @@ class NgramClassifier:
         """Learn from texts and their labels (n,), which are 0 to `classes` - 1. `seed` orders scikit-learn's steps."""
         from sklearn.linear_model import LogisticRegression
 
+        report("counting n-grams")
         counts = counted(options, texts)
         frequent = np.bincount(counts.indices, minlength=HASHES) >= 2  # n-grams in a single text are ignored
         weights, intercepts = [], []
-        for positive in [1] if classes == 2 else range(classes):
+        problems = [1] if classes == 2 else range(classes)
+        for positive in track(problems, "learning n-grams", len(problems), "labels"):
             is_positive = labels == positive
             if is_positive.all() or not is_positive.any():  # nothing to tell apart, as for a label that no example has
                 weights.append(np.zeros(HASHES))

@@ -59,11 +59,8 @@ def export(model: Path, tokenizer: Path, out: Path) -> None:
 def cost_on_dev(features: Path, tokenizer: Path, trained: WeightFile, published: WeightFile) -> RoundingCost:
     """The predictions of the published folder for the texts of dev, beside the training's predictions for their tokens
     in the folder `features`, which the other `tokenizer` made."""
-    from kobert_pipeline.training.log import quiet_transformers
-
     task, dev = Task.of_features(features), Features.load(features / "dev")
     folder, config = published.folder, read_json(published.folder / CONFIG)
-    quiet_transformers()  # it warns of a model type that it does not know
     loaded = load_tokenizer(folder)
     arrays = featurize_in_parts(task, dev.examples, loaded, inference_length(config))
     ours = NgramModel.load(trained.folder, vocabulary_in(tokenizer)[0]).predict(task, dev)

@@ -118,13 +118,11 @@ def generate_questions(
     for index, (identity, context, lead) in enumerate(contexts):
         if len(examples) >= options.questions:
             break
-        if index % 500 == 0:
-            # it ends with the questions or with the paragraphs, whichever are nearer to their end
-            made, read = len(examples) / options.questions, index / len(contexts)
-            if made > read:
-                report("asking", len(examples), options.questions, "questions")
-            else:
-                report("asking", index, len(contexts), "paragraphs")
+        # it ends with the questions or with the paragraphs, whichever are nearer to their end
+        if len(examples) / options.questions > index / len(contexts):
+            report("asking", len(examples), options.questions, "questions")
+        else:
+            report("asking", index, len(contexts), "paragraphs")
         examples += examples_of(identity, context, options.per_context, lead, nouns, others, most_elsewhere)
     if not examples:
         raise UserError(_reason_for_none(options, corpus, len(suitable), len(contexts)))

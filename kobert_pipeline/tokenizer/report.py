@@ -42,7 +42,8 @@ body { font-family: sans-serif; max-width: 70em; margin: 2em auto; padding: 0 1e
 table { border-collapse: collapse; font-size: 0.9em } th, td { border: 1px solid #bbb; padding: 0.2em 0.6em }
 </style>"""
 """The head of the report as a page."""
-BATCH = 256
+BATCH = 32
+"""Texts that are encoded together, and after which progress is shown: long judgments take a second each."""
 SAMPLES = 5
 USE_POINTS = 12
 
