@@ -25,7 +25,7 @@ from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import read_json, sha256, write_json
 from kobert_pipeline.morphemes import tokenizer_files
 from kobert_pipeline.progress import report
-from kobert_pipeline.tokenizer.loading import is_morpheme_tokenizer, vocabulary_in
+from kobert_pipeline.tokenizer.loading import backend_in, is_morpheme_tokenizer
 from kobert_pipeline.tokenizer.plain import PLAIN, PLAIN_FILES, save_plain
 from kobert_pipeline.training.hf_config import DEFAULT_LABELS, output_names, with_label_keys, with_model_type
 from kobert_pipeline.training.weight_files import WEIGHTS, read_weights, refuse_mismatched, refuse_unexpected
@@ -97,7 +97,7 @@ def save_tokenizer(tokenizer: Any, folder: Path) -> None:
             path.unlink()  # a template for chats, and the like: no part of a tokenizer of this package
     if is_morpheme_tokenizer(tokenizer):
         # from its file: the backend of the loaded one calls the analyzer, which cannot be saved
-        save_plain(vocabulary_in(folder)[0], folder / PLAIN)
+        save_plain(backend_in(folder), folder / PLAIN)
 
 
 def canonical_config(path: Path) -> dict[str, Any]:

@@ -46,7 +46,8 @@ def tagged_sentences(path: Path) -> Iterator[Row | UnreadableInput]:
     if blocks and columns(blocks[0][0])[-1].lower() in HEADER:
         blocks[0] = blocks[0][1:]
     form = detect_form(blocks)
-    if form == "conll" and blocks and all(is_numbered_token(row) for block in blocks for row in block):
+    rows = [row for block in blocks for row in block]
+    if form == "conll" and rows and all(map(is_numbered_token, rows)):
         raise UserError(
             f"{path}: the first column holds numbers, not tokens; name the columns in a first line, such as "
             "sentence_id, word and tag"

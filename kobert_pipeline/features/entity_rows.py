@@ -119,7 +119,8 @@ def token_columns(row: Row) -> tuple[str, str, list[str]] | None:
     token, tag, *of_sentence = (
         next((names[name] for name in known if name in names), None) for known in (TOKEN, TAG, OF_DOCUMENT, OF_SENTENCE)
     )
-    is_table = token and tag and all(isinstance(row.cells[name], str) for name in (token, tag))
+    # the first token may be a number
+    is_table = token and tag and isinstance(text_of(row.cells[token]), str) and isinstance(row.cells[tag], str)
     return (token, tag, [*filter(None, of_sentence)]) if is_table and token and tag and "text" not in names else None
 
 
@@ -139,7 +140,8 @@ def gathered_tokens(
         if block and (values != current or row.index > block[-1].index + 1):
             yield from _sentence(block, token, tag)
             block = []
-        block, current = [*block, row], values
+        block.append(row)
+        current = values
     if block:
         yield from _sentence(block, token, tag)
 

@@ -277,7 +277,7 @@ def parse_score(value: Any) -> float:
 
 def binary_columns(row: Row, others: Collection[str | None]) -> list[str]:
     """The columns in which a row has 0 or 1, however they are written, but for ids and the `others`."""
-    excluded = {*IDS, *OWN_COLUMNS, *(str(name).casefold() for name in others)}
+    excluded = {*IDS, *OWN_COLUMNS, *(name.casefold() for name in others if name)}
     return [
         column for column, value in row.cells.items() if column.casefold() not in excluded and binary(value) is not None
     ]

@@ -25,8 +25,9 @@ class FeaturesOptions(Options):
     dev_seed: Seed = 1
     """Seed of the split into train and dev."""
     max_train_examples: int | None = Field(None, gt=0, exclude_if=lambda value: value is None)
-    """Train on so many examples only, drawn at random from all that are not dev: how much does labelling more bring? A
-    smaller draw is part of a larger one; null: all."""
+    """Train on so many examples of the training files only, drawn at random from all that are not dev: how much does
+    labelling more bring? A smaller draw is part of a larger one; what `synthesize` or `pairs` makes is added. null:
+    all."""
     max_length: int = Field(128, ge=16)
     """Tokens in a window, special tokens included."""
     plain_share: float = Field(0, ge=0, lt=1, exclude_if=lambda value: not value)
@@ -48,6 +49,9 @@ class FeaturesOptions(Options):
     def _has_train(self) -> "FeaturesOptions":
         if not self.train and not self.needs_corpus:
             raise ValueError("train names no file; name one or several")
+        if not self.train and self.max_train_examples:
+            limit = "synthesize.questions" if self.synthesize else "pairs.number"
+            raise ValueError(f"max_train_examples is for training files, and train names none; give {limit} instead")
         return self
 
     @model_validator(mode="after")

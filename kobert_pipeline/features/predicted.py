@@ -21,6 +21,11 @@ class Predicted:
     network: "Predicted | None" = None
     """What the network alone predicts, where a model without one took part."""
 
+    @classmethod
+    def of(cls, task: Task, features: Features, logits: Logits, network: "Predicted | None" = None) -> "Predicted":
+        """What the task makes of the logits, which have a column for each of its labels."""
+        return cls(task, features, logits, task.predict(logits, features), network)
+
     @cached_property
     def scores(self) -> dict[str, float]:
         """The task's metrics, predictions against examples, in percent."""

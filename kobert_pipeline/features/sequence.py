@@ -8,7 +8,7 @@ import numpy as np
 
 from kobert_pipeline.features.format import Features, flatten, row_starts
 from kobert_pipeline.features.metrics import CLASSIFICATION, classification_report
-from kobert_pipeline.features.task import Example, Task, exactly
+from kobert_pipeline.features.task import Example, Task, exactly, label_config
 from kobert_pipeline.morphemes.normalization import replace_surrogates
 from kobert_pipeline.tokenizer.loading import token_types
 
@@ -26,12 +26,7 @@ class SequenceTask(Task):
 
     def config(self) -> dict[str, Any]:
         """Number and names of the labels."""
-        names = list(self.labels or ())
-        config = {
-            "num_labels": len(names),
-            "id2label": dict(enumerate(names)),
-            "label2id": {label: i for i, label in enumerate(names)},
-        }
+        config = label_config(list(self.labels or ()))
         return config | ({"problem_type": self.problem_type} if self.problem_type else {})
 
     def featurize(self, examples: list[Example], tokenizer: Any, max_length: int) -> dict[str, np.ndarray]:

@@ -66,17 +66,21 @@ def prepare(
                 f"note     dev has {share:.0%} of the examples, although dev_share is {options.dev_share:g}, since "
                 "equal texts, and questions on one context, stay together; name a dev file, or choose another dev_seed"
             )
-    if rare := options.task.rare_labels(splits["train"]):
-        shown = ", ".join(f"{label} ({count or 'only in dev'})" for label, count in list(rare.items())[:RARE_SHOWN])
-        current_display().say(
-            f"note     only {RARE} training examples or fewer have these labels, check them for typing errors: {shown}"
-        )
-    if alike := options.task.alike_labels():
-        shown = "; ".join(" and ".join(map(repr, labels)) for labels in alike[:RARE_SHOWN])
-        current_display().say(
-            f"note     these labels differ by case, width or blanks alone, and are learned as different ones: {shown}"
-        )
+    for note in label_notes(options.task, splits["train"]):
+        current_display().say(f"note     {note}")
     return options, splits, counts
+
+
+def label_notes(task: Task, train: list[Example]) -> list[str]:
+    """What was assumed of the labels, which of them are rare in the training examples, and which look alike."""
+    notes = task.notes
+    if rare := task.rare_labels(train):
+        shown = ", ".join(f"{label} ({count or 'only in dev'})" for label, count in list(rare.items())[:RARE_SHOWN])
+        notes.append(f"only {RARE} training examples or fewer have these labels, check them for typing errors: {shown}")
+    if alike := task.alike_labels():
+        shown = "; ".join(" and ".join(map(repr, labels)) for labels in alike[:RARE_SHOWN])
+        notes.append(f"these labels differ by case, width or blanks alone, and are learned as different ones: {shown}")
+    return notes
 
 
 def describe(name: str, options: FeaturesOptions, data_dir: Path) -> list[str]:

@@ -41,8 +41,9 @@ from kobert_pipeline.questions.generate import generate_questions
 from kobert_pipeline.tokenizer.loading import has_morphemes
 from kobert_pipeline.tokenizer.plain import PLAIN, own_tokenizer
 
-VERSION = 7
-"""7: token types are zeros with a tokenizer that gives its model none."""
+VERSION = 8
+"""8: where there is a dev set, no document of the corpus is left out of the `pairs` for train; their negatives are also
+found by pairs of characters."""
 WORK = "work"
 """Folder of the encoded parts; removed at the end, not part of the result."""
 WORK_FILES = (f"{WORK}/*.npz",)
@@ -186,7 +187,8 @@ def add_from_corpus(
         if not dev:
             generated, dev = split_off_dev(options, generated)
     if options.pairs:
-        pairs = make_pairs(options.pairs, corpus, evaluation_texts, options.dev_share, options.dev_seed)
+        dev_share = 0 if dev else options.dev_share
+        pairs = make_pairs(options.pairs, corpus, evaluation_texts, dev_share, options.dev_seed)
         generated, dev_pairs = map(options.task.of_pairs, pairs)
         dev = dev or dev_pairs
     train = [*generated, *splits["train"]]

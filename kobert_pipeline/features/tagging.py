@@ -31,6 +31,7 @@ from kobert_pipeline.features.task import (
     Example,
     Task,
     exactly,
+    label_config,
     nfc,
     refuse_blank,
     refuse_empty,
@@ -154,12 +155,7 @@ class TaggingTask(Task):
 
     def config(self) -> dict[str, Any]:
         """The labels O, then B and I of every type."""
-        names = ["O", *(f"{side}-{kind}" for kind in self.labels or [] for side in "BI")]
-        return {
-            "num_labels": len(names),
-            "id2label": dict(enumerate(names)),
-            "label2id": {name: i for i, name in enumerate(names)},
-        }
+        return label_config(["O", *(f"{side}-{kind}" for kind in self.labels or [] for side in "BI")])
 
     def featurize(self, examples: list[Example], tokenizer: Any, max_length: int) -> dict[str, np.ndarray]:
         """Windows over each text. Per token: `offsets` (tokens, 2) in characters of the text, and `labels`, which are

@@ -4,7 +4,7 @@ training loop or the run folder."""
 import re
 import unicodedata
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -153,10 +153,10 @@ class Task(Plugin):
             return self
         indices = {label.casefold(): index for index, label in enumerate(expected)}
         matches = [UNNAMED.fullmatch(label) for label in labels]
-        outputs = [
-            int(match[1]) if match else indices.get(label.casefold(), -1)
-            for match, label in zip(matches, labels, strict=True)
-        ]
+        # names first: labels such as 0 and 1 are no numbers of other labels
+        named = [indices.get(label.casefold(), -1) for label in labels]
+        numbered = [int(match[1]) if match else index for match, index in zip(matches, named, strict=True)]
+        outputs = named if sorted(named) == list(range(len(expected))) else numbered
         if sorted(outputs) != list(range(len(expected))):
             names = ",".join(f"{label}={index}" for index, label in enumerate(expected))
             way = f"say which output is which, as in --labels {names}, or " if len(expected) == len(labels) else ""
@@ -164,10 +164,15 @@ class Task(Plugin):
                 f"the checkpoint's labels are {', '.join(labels[:9])}, those of the task {self.name} are "
                 f"{', '.join(expected)}; {way}choose another --task"
             )
-        if any(matches):
+        if outputs != named:
             pairs = ", ".join(f"{label} for {expected[output]}" for label, output in zip(labels, outputs, strict=True))
             self.note(f"the checkpoint's labels are taken by their numbers, {pairs:.200}")
         return self.with_outputs(outputs)
+
+    def with_names(self, names: Mapping[str, str]) -> Self:
+        """The task where labels have other names, {name until now: new name}, in the options that have values for
+        labels."""
+        return self
 
     def with_outputs(self, label_of_output: list[int]) -> Self:
         """The task for a model whose outputs stand for these labels."""
@@ -327,9 +332,23 @@ def without_leading_space(text: str, span: tuple[int, int]) -> tuple[int, int]:
     return start, end
 
 
+def label_config(names: list[str]) -> dict[str, Any]:
+    """Number and names of a model's labels, as its config has them."""
+    return {
+        "num_labels": len(names),
+        "id2label": dict(enumerate(names)),
+        "label2id": {name: index for index, name in enumerate(names)},
+    }
+
+
+def is_blank(text: str) -> bool:
+    """Whether a text has no visible character."""
+    return not remove_invisible(text).strip()
+
+
 def refuse_blank(text: str, what: str) -> None:
-    """Raise UserError for a text without any character other than white space: nothing can be learned from it."""
-    if not text.strip():
+    """Raise UserError for a text without any visible character: nothing can be learned from it."""
+    if is_blank(text):
         raise UserError(f"{what} is empty, text was expected; add the text, or delete the row")
 
 

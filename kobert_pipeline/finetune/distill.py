@@ -212,7 +212,7 @@ def encode_anew(
 ) -> Features:
     """The texts, with shares of them, drawn at random, encoded by the tokenizer `plain` instead of `loaded`, and
     encoded without white space; the two have the same vocabulary. `loaded` may be None without an `unspaced_share`."""
-    rows = [ids.tolist() for ids in ngrams.ids_of_texts(texts)]
+    rows = [ids.tolist() for ids in ngrams.ids_of_texts(texts, special.every)]
     # a text with an unknown token keeps its tokens, since they do not spell it
     spelled = np.array([set(special.every).isdisjoint(row) for row in rows], bool)
     plainly = spelled & (np.random.default_rng(DRAW_SEED).random(len(rows)) < plain_share)

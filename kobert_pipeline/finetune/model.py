@@ -300,4 +300,4 @@ def predict(
         # an option of an earlier calibration must not stay: `inference_state` leaves out what is the default now
         other = {name: value for name, value in state.items() if name not in task.inference_options}
         model.config.task_specific_params = {task.name: other | task.inference_state()}
-    return Predicted(task, features, outputs, task.predict(outputs, features))
+    return Predicted.of(task, features, outputs)

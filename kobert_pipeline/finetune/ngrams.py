@@ -4,7 +4,7 @@ trains in a minute or two, and it makes other errors than an encoder, so the two
 (`finetune.NAME.distill`). With few labels it is often the better model, and can be published as one."""
 
 import importlib.util
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -27,7 +27,7 @@ from kobert_pipeline.files import atomic_write, read_json, write_json
 from kobert_pipeline.finetune.cross_fit import Fold, without
 from kobert_pipeline.finetune.results import PREDICTIONS, record_test, rounded_scores, split_details
 from kobert_pipeline.progress import report, track
-from kobert_pipeline.tokenizer.loading import vocabulary_in
+from kobert_pipeline.tokenizer.loading import backend_in
 from kobert_pipeline.tokenizer.special_tokens import PAD_ID
 from kobert_pipeline.training.hf_config import ConfigValues
 from kobert_pipeline.training.weight_files import NGRAMS
@@ -125,12 +125,18 @@ class NgramClassifier:
 
     def probabilities(self, texts: list[str]) -> np.ndarray:
         """The probability of each class for each text, (n, classes) float32."""
+        from scipy.special import softmax
+
         blocks = (texts[start : start + BLOCK] for start in range(0, len(texts), BLOCK))
         scores = np.concatenate([self._known(counted(self.options, block)) @ self.weights.T for block in blocks])
-        positive = 1 / (1 + np.exp(-(scores + self.intercepts)))
-        if positive.shape[1] == 1:
+        # the logarithms of the sigmoids, since of a long text all sigmoids may be 0
+        logarithms = -np.logaddexp(0, -(scores + self.intercepts))
+        if logarithms.shape[1] == 1:
+            positive = np.exp(logarithms)
             return np.concatenate([1 - positive, positive], 1)
-        return positive / positive.sum(1, keepdims=True)
+        # each sigmoid's share of their sum
+        shares: np.ndarray = softmax(logarithms, axis=1)
+        return shares
 
     def _known(self, counts: "csr_matrix") -> "csr_matrix":
         """The columns of the n-grams that have a weight, of all `HASHES`: (n, N)."""
@@ -179,7 +185,7 @@ class NgramModel:
         """The predictions for features of the task; the logits are the logarithms of probabilities."""
         texts, _ = whole_texts_of(features, self.backend, self.config.max_position_embeddings)
         outputs = task.by_label(logits(self.classifier.probabilities(texts)))
-        return Predicted(task, features, outputs, task.predict(outputs, features))
+        return Predicted.of(task, features, outputs)
 
 
 def logits(probabilities: np.ndarray) -> Logits:
@@ -196,7 +202,7 @@ def run(
     if not is_main_process():
         return {}  # one process is enough
     prepared = read_json(features / "task.json")
-    task, (backend, _) = Task.choose(prepared["task"]), vocabulary_in(tokenizer)
+    task, backend = Task.choose(prepared["task"]), backend_in(tokenizer)
     train, config = without(Features.load(features / "train"), fold), config_of(task, prepared["max_length"], backend)
     classes = config["num_labels"]
     texts, labels = training_texts(options, train, backend, prepared["max_length"])
@@ -274,8 +280,9 @@ def encoded_whole(tokenizer: Any, texts: list[str]) -> list[list[int]]:
 def texts_of(features: Features, tokenizer: Any) -> Iterator[str]:
     """The text of each window as its tokens spell it: normalized, with the tokenizer's mark for spaces. Features and
     soft labels have no other text in common. `tokenizer`: the backend of the tokenizer that made the windows."""
-    spelled = spelling(tokenizer)
-    for ids in ids_of_texts(features):
+    spelled, added_tokens = spelling(tokenizer), tokenizer.get_added_tokens_decoder()
+    special = {id_ for id_, token in added_tokens.items() if token.special}
+    for ids in ids_of_texts(features, special):
         yield "".join(spelled[ids])
 
 
@@ -292,11 +299,17 @@ def _spelling(tokenizer: Any, size: int) -> np.ndarray:
     return np.array([token.removeprefix("##") for token in tokens], object)
 
 
-def ids_of_texts(features: Features) -> Iterator[np.ndarray]:
-    """The token ids of each window without [CLS] and [SEP]."""
+def ids_of_texts(features: Features, special: Collection[int]) -> Iterator[np.ndarray]:
+    """The token ids of each window without the `special` ones around it, [CLS] and [SEP], which some tokenizers of
+    others do not add."""
     ids = features.arrays["input_ids"]
     for start, end in pairwise(features.arrays["windows"].tolist()):
-        yield ids[start + 1 : end - 1]
+        of_text = ids[start:end]
+        if len(of_text) and of_text[0] in special:
+            of_text = of_text[1:]
+        if len(of_text) and of_text[-1] in special:
+            of_text = of_text[:-1]
+        yield of_text
 
 
 def counted(options: Ngrams, texts: Iterable[str]) -> "csr_matrix":

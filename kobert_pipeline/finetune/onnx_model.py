@@ -120,8 +120,7 @@ class OnnxModel:
         not finite."""
         outputs = self.vectors(features, task.pooling) if isinstance(task, Contrastive) else self.logits(features)
         refuse_not_finite(self.name_or_path, outputs)
-        outputs = task.by_label(outputs)
-        return Predicted(task, features, outputs, task.predict(outputs, features))
+        return Predicted.of(task, features, task.by_label(outputs))
 
 
 def pool(pooling: str, states: np.ndarray, weights: np.ndarray) -> np.ndarray:

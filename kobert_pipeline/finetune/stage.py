@@ -24,7 +24,7 @@ from kobert_pipeline.finetune.inference_state import fine_tuned_for
 from kobert_pipeline.finetune.ngrams import Ngrams
 from kobert_pipeline.finetune.plan import FinetunePlan, Plans
 from kobert_pipeline.finetune.results import PREDICTIONS, record_test, rounded_ablation, rounded_scores, split_details
-from kobert_pipeline.tokenizer.loading import vocabulary_in
+from kobert_pipeline.tokenizer.loading import backend_in
 from kobert_pipeline.training.evaluations import EVALUATIONS, Evaluations, read_evaluations
 from kobert_pipeline.training.hf_config import max_input_length
 from kobert_pipeline.training.plan import TRAINING_WRITES
@@ -137,6 +137,12 @@ class FinetuneOptions(Options):
     def _check_cross_fit(self) -> "FinetuneOptions":
         if self.cross_fit and len(self.seeds) == 1:
             raise ValueError("cross_fit leaves out a part of the training set for each seed; give two seeds or more")
+        return self
+
+    @model_validator(mode="after")
+    def _check_class_weights(self) -> "FinetuneOptions":
+        if self.class_weights and self.distill and self.distill.train_share:
+            raise ValueError("class_weights is for labels, but distill.train_share gives soft labels; leave one out")
         return self
 
     @model_validator(mode="after")
@@ -313,7 +319,7 @@ def _add_ngrams(
     train = Features.load(features / "train")
     if not (options.may_add_ngrams and with_ngrams.fits(task, len(train), options.with_ngrams)):
         return {}
-    backend, max_length = vocabulary_in(tokenizer)[0], read_json(features / "task.json")["max_length"]
+    backend, max_length = backend_in(tokenizer), read_json(features / "task.json")["max_length"]
     encoder = _encoder_predictions(task, features, "dev", model)
     added = with_ngrams.train(encoder, without(train, options.fold(seed)), max_length, backend, seed, model)
     both = added.add_to(encoder)
@@ -343,5 +349,5 @@ def final_evaluation(task: Task, features: Path, out: Path, tokenizer: Path | No
         return {}  # nothing to add to its scores
     predicted = _encoder_predictions(task, features, split, out / MODEL)
     if tokenizer:
-        predicted = with_ngrams.with_ngrams(predicted, out / MODEL, vocabulary_in(tokenizer)[0])
+        predicted = with_ngrams.with_ngrams(predicted, out / MODEL, backend_in(tokenizer))
     return (record_test(out, predicted) if split == "test" else {}) | split_details(predicted, split)

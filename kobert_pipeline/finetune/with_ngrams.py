@@ -61,7 +61,7 @@ class WithNgrams:
         """The predictions of both, with those of the encoder alone as a part."""
         task, features = encoder.task, encoder.features
         both = mixed(encoder.logits, self.ngrams.predict(task, features).logits, self.weights)
-        return Predicted(task, features, both, task.predict(both, features), encoder)
+        return Predicted.of(task, features, both, encoder)
 
 
 def with_ngrams(encoder: Predicted, folder: Path, backend: Any) -> Predicted:

@@ -1,9 +1,9 @@
 """A checkpoint with its task, and the one way from texts to predictions.
 
-Features are made by the code of the stage `features`, and predictions by `finetune.model.predict`, as in the test of a
-fine-tuning, so a text has one prediction whoever asks: the command line, Python, the server, or an evaluation. Longer
-texts are truncated as in training, or labelled by the mean of their windows; answers and entities are searched for in
-the whole text, in windows.
+Features are made by the code of the stage `features`, and predictions by that of a fine-tuning's test, or where there
+is no torch by what equals it, so a text has one prediction whoever asks: the command line, Python, the server, or an
+evaluation. Longer texts are truncated as in training, or labelled by the mean of their windows; answers and entities
+are searched for in the whole text, in windows.
 """
 
 from collections import Counter
@@ -21,7 +21,7 @@ from kobert_pipeline.errors import UserError, did_you_mean
 from kobert_pipeline.features.format import Features, features_of_ids
 from kobert_pipeline.features.in_parts import featurize_in_parts
 from kobert_pipeline.features.predicted import Predicted
-from kobert_pipeline.features.task import Example, Task
+from kobert_pipeline.features.task import Example, Task, is_blank
 from kobert_pipeline.finetune.inference_state import inference_length
 from kobert_pipeline.finetune.ngrams import NgramModel
 from kobert_pipeline.finetune.onnx_model import OnnxModel
@@ -29,7 +29,6 @@ from kobert_pipeline.finetune.with_ngrams import WithNgrams
 from kobert_pipeline.inference.loading import TORCH, load, load_errors
 from kobert_pipeline.inference.task_of_checkpoint import choose_task, for_model, task_by_head, task_options
 from kobert_pipeline.inference.windows import TRUNCATE, mean_by_text, splits, windows_of
-from kobert_pipeline.morphemes.normalization import remove_invisible
 
 
 @dataclass(frozen=True)
@@ -240,8 +239,7 @@ class Checkpoint:
         ids, text_of = windows_of(self.tokenizer, [example["text"] for example in examples], self.max_length)
         of_windows = self._predict_by_model(features_of_ids(ids))
         logits = {"logits": list(mean_by_text(np.stack(of_windows.logits["logits"]), ids, text_of))}
-        features = Features({}, examples)
-        predicted = Predicted(self.task, features, logits, self.task.predict(logits, features))
+        predicted = Predicted.of(self.task, Features({}, examples), logits)
         return self.added_ngrams.add_to(predicted) if self.added_ngrams else predicted
 
     def fill_masks(self, texts: list[str], top_ks: Sequence[int]) -> list[dict[str, Any]]:
@@ -308,20 +306,16 @@ class Checkpoint:
         return evaluate(checkpoint, Path(file), conditions(noise or [], 1), [], errors, limit, report=lambda line: None)
 
 
-def text_list(texts: Any) -> list[str]:
-    """A text or several as a list. Raises UserError for what is no text, such as the NaN of an empty cell."""
+def text_list(texts: Any, name: str = "texts") -> list[str]:
+    """A text or several as a list; `name` is that of the argument. Raises UserError for what is no text, such as the
+    NaN of an empty cell."""
     if not isinstance(texts, Iterable):
-        raise UserError(f"texts is {texts!r:.60}; give a text, or a list of texts")
+        raise UserError(f"{name} is {texts!r:.60}; give a text, or a list of texts")
     rows = [texts] if isinstance(texts, str) else list(texts)
     for index, row in enumerate(rows):
         if not isinstance(row, str):
-            raise UserError(f"texts[{index}] is {row!r:.60}, which is not a text; leave it out, or give a text for it")
+            raise UserError(f"{name}[{index}] is {row!r:.60}, which is not a text; leave it out, or give a text for it")
     return rows
-
-
-def is_blank(text: str) -> bool:
-    """Whether a text has no visible character."""
-    return not remove_invisible(text).strip()
 
 
 def without_label(result: dict[str, Any]) -> dict[str, Any]:
@@ -334,11 +328,12 @@ def without_label(result: dict[str, Any]) -> dict[str, Any]:
 
 def question_list(question: str | Sequence[str] | None) -> Sequence[str | None]:
     """The questions to answer from each text, [None] for none. Raises UserError for an empty list."""
-    if question is None or isinstance(question, str):
-        return [question]
-    if not question:
+    if question is None:
+        return [None]
+    questions = text_list(question, "question")
+    if not questions:
         raise UserError("question is an empty list; give a question, or several")
-    return question
+    return questions
 
 
 def by_form(examples: list[Example]) -> list[list[int]]:

@@ -10,6 +10,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from kobert_pipeline.errors import UserError
+from kobert_pipeline.questions.bm25 import largest
 
 BLOCK = 65_536
 """Vectors that are in memory at once."""
@@ -53,22 +54,13 @@ def nearest(
             asked @ block.T, lengths, out=np.zeros((len(asked), len(block)), np.float32), where=lengths > 0
         )
         scores[:, ~searched[start : start + BLOCK]] = -np.inf  # a cosine is at least -1
-        best = np.stack([_largest(row, count) for row in scores])
+        best = np.stack([largest(row, count) for row in scores])
         numbers = np.concatenate([numbers, best + start], 1)
         cosines = np.concatenate([cosines, np.take_along_axis(scores, best, 1)], 1)
         # vectors of earlier blocks come first, so a stable sort keeps them first among equals
         selected = np.argsort(-cosines, axis=1, kind="stable")[:, :count]
         numbers, cosines = np.take_along_axis(numbers, selected, 1), np.take_along_axis(cosines, selected, 1)
     return numbers, cosines
-
-
-def _largest(row: np.ndarray, count: int) -> np.ndarray:
-    """The places of the `count` largest numbers of a row, or all, largest first and then in order."""
-    if count >= len(row):
-        return np.argsort(-row, kind="stable")
-    # all that reach the last of them, because a partition leaves the order of equal ones open
-    reach = np.flatnonzero(row >= np.partition(row, -count)[-count])
-    return reach[np.argsort(-row[reach], kind="stable")[:count]]
 
 
 def normalized(vectors: np.ndarray) -> np.ndarray:

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import chain
 from pathlib import Path
 from typing import Protocol
 
@@ -12,7 +11,7 @@ import numpy as np
 from kobert_pipeline.errors import UserError, did_you_mean
 from kobert_pipeline.features.metrics import ranking_scores
 from kobert_pipeline.features.span_examples import question_examples, question_rows
-from kobert_pipeline.inference.checkpoint import is_blank
+from kobert_pipeline.features.task import is_blank
 from kobert_pipeline.inference.embed import LAST, Embedder
 from kobert_pipeline.inference.encoders import POOLINGS
 from kobert_pipeline.inference.loading import load
@@ -167,7 +166,7 @@ def top(scores: Scores, queries: Sequence[str], count: int) -> tuple[np.ndarray,
         rows = scores(queries[start : start + QUERIES_AT_ONCE])
         best = np.argsort(-rows, axis=1, kind="stable")[:, :count]
         blocks.append((best, np.take_along_axis(rows, best, 1)))
-    indices, values = (np.concatenate(list(chain(part))) for part in zip(*blocks, strict=True))
+    indices, values = (np.concatenate(part) for part in zip(*blocks, strict=True))
     return indices, values
 
 

@@ -44,7 +44,8 @@ def recipe_options(training_manifest: Path, name: str) -> dict[str, Any]:
     history = read_json(training_manifest) if training_manifest.is_file() else {}
     stages, recipe = (_object(history, key) for key in ("stages", "recipe"))
     for stage in stages:
-        if stage.startswith("finetune/"):  # finetune/NAME/SEED: all of them share one task, so the first will do
+        # finetune/NAME/SEED: the model's own is before those that it started from or learned from
+        if stage.startswith("finetune/"):
             tuned = stage.split("/")[1]
             features = _object(_object(recipe, "finetune"), tuned).get("features") or tuned
             task = _object(_object(_object(recipe, "features"), str(features)), "task")
@@ -93,4 +94,5 @@ def for_model(task: Task, model: Any, label_names: Mapping[str, int | str] | Non
             f"the task {task.name} needs a model of the kind {head}, and this is a {head_of(model)}; choose "
             "another --task"
         )
-    return task.with_model_labels(output_names(model.config.id2label, label_names or {}))
+    before, names = (output_names(model.config.id2label, given) for given in ({}, label_names or {}))
+    return task.with_names(dict(zip(before, names, strict=True))).with_model_labels(names)

@@ -21,7 +21,7 @@ from kobert_pipeline.publish.export import export_plain
 from kobert_pipeline.publish.model_card import card_text, cost_of_rounding, metadata
 from kobert_pipeline.publish.quantization_loss import difference
 from kobert_pipeline.publish.snippets import EXAMPLE
-from kobert_pipeline.tokenizer.loading import load_tokenizer, vocabulary_in
+from kobert_pipeline.tokenizer.loading import backend_in, load_tokenizer
 from kobert_pipeline.tokenizer.plain import PLAIN
 from kobert_pipeline.training.weight_files import NGRAMS
 
@@ -59,11 +59,14 @@ def export(model: Path, tokenizer: Path, out: Path) -> None:
 def cost_on_dev(features: Path, tokenizer: Path, trained: WeightFile, published: WeightFile) -> RoundingCost:
     """The predictions of the published folder for the texts of dev, beside the training's predictions for their tokens
     in the folder `features`, which the other `tokenizer` made."""
+    from kobert_pipeline.training.log import quiet_transformers
+
     task, dev = Task.of_features(features), Features.load(features / "dev")
     folder, config = published.folder, read_json(published.folder / CONFIG)
+    quiet_transformers()  # it warns of a model type that it does not know
     loaded = load_tokenizer(folder)
     arrays = featurize_in_parts(task, dev.examples, loaded, inference_length(config))
-    ours = NgramModel.load(trained.folder, vocabulary_in(tokenizer)[0]).predict(task, dev)
+    ours = NgramModel.load(trained.folder, backend_in(tokenizer)).predict(task, dev)
     theirs = NgramModel.load(folder, loaded.backend_tokenizer).predict(task, Features(arrays, dev.examples))
     return difference(ours, theirs)
 

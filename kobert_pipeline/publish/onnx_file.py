@@ -63,7 +63,9 @@ def _exported(folder: Path, auto_class: str, texts: list[str]) -> dict[str, Any]
     import transformers
 
     from kobert_pipeline.tokenizer.loading import load_tokenizer
+    from kobert_pipeline.training.log import quiet_transformers
 
+    quiet_transformers()
     tokenizer = load_tokenizer(folder)
     model = getattr(transformers, auto_class).from_pretrained(folder, dtype=torch.float32).eval()
     model.config.use_cache = False  # otherwise a decoder also returns its keys and values

@@ -14,7 +14,7 @@ from kobert_pipeline.files import read_json
 from kobert_pipeline.finetune.inference_state import fine_tuned_for, inference_length
 from kobert_pipeline.finetune.with_ngrams import with_ngrams
 from kobert_pipeline.publish.card_facts import RoundingCost, WeightFile
-from kobert_pipeline.tokenizer.loading import vocabulary_in
+from kobert_pipeline.tokenizer.loading import backend_in
 from kobert_pipeline.training.weight_files import NGRAMS_FOLDER, WEIGHTS
 
 MAX_DOCUMENTS, MAX_TOKENS, BATCH_SIZE = 1000, 128, 64
@@ -27,7 +27,7 @@ def cost_on_dev(features: Path, tokenizer: Path, exact: WeightFile, rounded: Wei
     _, state = fine_tuned_for(read_json(exact.folder / "config.json"))
     task, dev = Task.of_features(features).with_inference_state(state), Features.load(features / "dev")
     both = (predictions(weights, task, dev) for weights in (exact, rounded))
-    backend = vocabulary_in(tokenizer)[0] if (exact.folder / NGRAMS_FOLDER).is_dir() else None
+    backend = backend_in(tokenizer) if (exact.folder / NGRAMS_FOLDER).is_dir() else None
     return difference(*(with_ngrams(predicted, exact.folder, backend) for predicted in both))
 
 

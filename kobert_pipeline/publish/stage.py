@@ -90,9 +90,7 @@ def run(
     from kobert_pipeline.publish.export import export, write_sentence_transformers_files
     from kobert_pipeline.publish.onnx_file import store_in_bfloat16, write_onnx
     from kobert_pipeline.publish.verify import SAMPLES, verify
-    from kobert_pipeline.training.log import quiet_transformers
 
-    quiet_transformers()
     if rounding_cost and (model / NGRAMS).is_file():
         return ngrams.run(facts, history, model, tokenizer, out, rounding_cost)
     refuse_missing_libraries(options)

@@ -93,7 +93,9 @@ def outputs_here(tokenizers: list[Path], model: Path, auto_class: str, dtype: st
     import transformers
 
     from kobert_pipeline.tokenizer.loading import load_tokenizer
+    from kobert_pipeline.training.log import quiet_transformers
 
+    quiet_transformers()
     loaded_tokenizers = [load_tokenizer(path) for path in tokenizers]
     tokenizer = loaded_tokenizers[0]
     loaded = getattr(transformers, auto_class).from_pretrained(model, dtype=torch.float32).eval()

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from kobert_pipeline.questions.answer_candidates import TaggedMorpheme, tagged_sentences
 from kobert_pipeline.questions.clarity import PARTY, SPEAKERS, why_pointing
-from kobert_pipeline.questions.sentence_parts import after_mark, in_brackets, is_sign
+from kobert_pipeline.questions.sentence_parts import after_mark, words_outside_brackets
 
 LEAD_CHARACTERS = 150
 """Characters at the beginning of a document in which its topic is looked for."""
@@ -38,10 +38,7 @@ def is_article(lead: str) -> bool:
     sentences = tagged_sentences(first_line)
     if not sentences or after_mark(sentences[0], 0, is_first=True) or any(map(_is_of_case_or_speech, sentences)):
         return False
-    inside = in_brackets(sentences[0])
-    words = [
-        morpheme for index, morpheme in enumerate(sentences[0]) if index not in inside and not is_sign(morpheme.tag)
-    ]
+    words = words_outside_brackets(sentences[0])
     # Kiwi takes the particle after some names for an ending; 있는 and 없는 are no particles
     topic = next(
         (

@@ -38,18 +38,17 @@ QUESTION_WORDS = frozenset(_QUESTION_WORDS.split())
 
 
 class Bm25:
-    """The texts to search in, indexed by their morphemes and, with `pairs`, by pairs of characters. Raises ImportError
-    where the analyzer is not installed."""
+    """The texts to search in, indexed by their morphemes and pairs of characters. Raises ImportError where the analyzer
+    is not installed."""
 
-    def __init__(self, texts: Sequence[str], pairs: bool = True) -> None:
+    def __init__(self, texts: Sequence[str]) -> None:
         import bm25s  # not at the top: a server without searches needs neither it nor the analyzer
 
-        self.index, self.count = bm25s.BM25(method="lucene", k1=K1_OF_PAIRS if pairs else K1, b=B), len(texts)
-        self.pairs = pairs
+        self.index, self.count = bm25s.BM25(method="lucene", k1=K1_OF_PAIRS, b=B), len(texts)
         terms = list[list[str]]()
         for batch in batches_of(texts, CHARACTERS_AT_ONCE):
             report("indexing words", len(terms), len(texts), "texts")
-            terms += search_terms(batch) if pairs else content_morphemes(batch)
+            terms += search_terms(batch)
         self.vocabulary = {term for text in terms for term in text}
         # bm25s cannot index a corpus without terms
         if self.vocabulary:
@@ -62,12 +61,12 @@ class Bm25:
 
     @classmethod
     def load(cls, folder: Path, count: int) -> Self:
-        """The index of `count` texts with pairs that `save` wrote; what a query does not need stays on the disk."""
+        """The index of `count` texts that `save` wrote; what a query does not need stays on the disk."""
         import bm25s
 
         # not by `__init__`, which would segment all texts again
         bm25 = cls.__new__(cls)
-        bm25.count, bm25.vocabulary, bm25.pairs = count, set(), True
+        bm25.count, bm25.vocabulary = count, set()
         if folder.is_dir():
             bm25.index = bm25s.BM25.load(folder, mmap=True, show_progress=False)
             bm25.vocabulary = set(bm25.index.vocab_dict)
@@ -76,12 +75,20 @@ class Bm25:
     def scores(self, queries: Sequence[str]) -> np.ndarray:
         """The score of every text for every query, (Q, N) float32; 0 where they share no term."""
         scores = np.zeros((len(queries), self.count), np.float32)
-        terms_of_queries = search_terms(queries, QUESTION_WORDS) if self.pairs else content_morphemes(queries)
-        for row, terms in enumerate(terms_of_queries):
+        for row, terms in enumerate(search_terms(queries, QUESTION_WORDS)):
             # bm25s raises an error for a query without terms
             if known := [term for term in terms if term in self.vocabulary]:
                 scores[row] = self.index.get_scores(known)
         return scores
+
+
+def largest(scores: np.ndarray, count: int) -> np.ndarray:
+    """The indices of the `count` largest of the scores (N,), or of all, largest first; of equal ones the first comes
+    first."""
+    # all that reach the last of them, because a partition leaves the order of equal ones open
+    least = np.partition(scores, -count)[-count] if count < len(scores) else -np.inf
+    best = np.flatnonzero(scores >= least)
+    return best[np.argsort(-scores[best], kind="stable")][:count]
 
 
 def search_terms(texts: Sequence[str], left_out: Collection[str] = ()) -> list[list[str]]:
@@ -112,16 +119,6 @@ def pairs_of(text: str, start: int, end: int) -> Iterator[tuple[int, str]]:
     """The pairs of neighbouring letters and digits of a word of the text, each with the place of the first."""
     positions = [position for position in range(start, end) if text[position].isalnum()]
     return ((first, text[first] + text[second]) for first, second in pairwise(positions))
-
-
-def content_morphemes(texts: Sequence[str]) -> list[list[str]]:
-    """The morphemes of each text that carry meaning, as form/TAG; for a text without such morphemes, all of its
-    morphemes."""
-    morphemes = []
-    for segmentation in Segmenter(style="tagged").segment(texts):
-        tagged = segmentation.spellings or []
-        morphemes.append([morpheme for morpheme in tagged if is_content(morpheme)] or tagged)
-    return morphemes
 
 
 def is_content(morpheme: str) -> bool:

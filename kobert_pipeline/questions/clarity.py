@@ -22,7 +22,7 @@ from kobert_pipeline.questions.cloze import (
     particle_after,
 )
 from kobert_pipeline.questions.hypernyms import PERSONS, entity_type
-from kobert_pipeline.questions.sentence_parts import in_brackets, is_sign
+from kobert_pipeline.questions.sentence_parts import words_outside_brackets
 
 LONGEST_SENTENCE, LONGEST_QUESTION = 70, 30
 """Morphemes of a sentence and of a question: in longer sentences it cannot be told to what a clause belongs."""
@@ -109,8 +109,7 @@ ALTERNATIVES = ("또는", "및", "내지", "혹은", "이나", "~")
 def why_not_asked_about(sentence: Sequence[TaggedMorpheme]) -> str:
     """Why no question is made about a sentence: it is no statement, too long to be taken apart, or a wish of who
     speaks; "" where one can be made."""
-    inside = in_brackets(sentence)
-    words = [morpheme for index, morpheme in enumerate(sentence) if index not in inside and not is_sign(morpheme.tag)]
+    words = words_outside_brackets(sentence)
     # Kiwi tags the last ending before brackets as one that connects
     is_end = bool(words) and words[-1].tag in ("EF", "EC") and words[-1].form.endswith("다")
     if not is_end or sentence[-1].form == "?":

@@ -8,15 +8,10 @@ import random
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from kobert_pipeline.questions.answer_candidates import (
-    NAME_PARTS,
-    AnswerCandidate,
-    TaggedMorpheme,
-    bracket_spans,
-    is_numeral,
-)
+from kobert_pipeline.questions.answer_candidates import NAME_PARTS, AnswerCandidate, TaggedMorpheme, is_numeral
 from kobert_pipeline.questions.hypernyms import A_PERSON, entity_type
 from kobert_pipeline.questions.measures import CURRENCIES
+from kobert_pipeline.questions.sentence_parts import in_brackets
 
 PLACE = ("에서", "에서는", "에", "에는", "으로", "로", "까지")
 INSIDE = ("에서", "에서는", "에", "에는")
@@ -247,7 +242,7 @@ def joins_only(morphemes: Sequence[TaggedMorpheme | Morph], verbs: Collection[st
 
 def _without_brackets(sentence: Sequence[TaggedMorpheme], indices: list[int]) -> list[int]:
     """The indices that are not in round brackets, which hold spellings in other scripts and years of birth."""
-    inside = {index for first, after in bracket_spans(sentence) for index in range(first, after)}
+    inside = in_brackets(sentence)
     return [index for index in indices if index not in inside]
 
 

@@ -8,7 +8,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-import numpy as np
 from pydantic import Field, model_validator
 
 from kobert_pipeline.config.options import Options
@@ -18,9 +17,9 @@ from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import digest
 from kobert_pipeline.progress import report, track
 from kobert_pipeline.questions.articles import lead_of
-from kobert_pipeline.questions.bm25 import Bm25
+from kobert_pipeline.questions.bm25 import Bm25, largest
+from kobert_pipeline.questions.generate import RULES, Rules, examples_of, nouns_of_names, paragraphs_of
 from kobert_pipeline.questions.generate import SHORTEST as SHORTEST_CONTEXT
-from kobert_pipeline.questions.generate import examples_of, nouns_of_names, paragraphs_of
 
 NEGATIVES_AMONG = 100
 """How many of the paragraphs that BM25 ranks first for a question may become its negatives."""
@@ -53,7 +52,7 @@ class CorpusPairs(Options):
     texts that do not belong to it (hard negatives). The task rerank needs some."""
     sources: tuple[str, ...] = ()
     """Names of the corpus files whose paragraphs are taken, such as [kowiki*]; none: all of the corpus."""
-    rules: Literal[12] = 12
+    rules: Rules = RULES
     """Version of the rules for questions, as in `synthesize`."""
 
     @model_validator(mode="after")
@@ -67,11 +66,12 @@ def make_pairs(
     options: CorpusPairs, corpus: Path, evaluation_texts: EvaluationTexts, dev_share: float, dev_seed: int
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Pairs for train and for dev, as examples of the task contrastive, from the documents in the folder `corpus`,
-    without paragraphs that overlap the evaluation texts. `dev_share` of the documents are for dev, whose pairs are
-    neighbours where those for train are the same text: a text finds itself without any training. Raises UserError where
-    the corpus has no pair for train."""
-    splits = {}
-    for split, count in (("train", options.number), ("dev", max(1, round(options.number * dev_share)))):
+    without paragraphs that overlap the evaluation texts. `dev_share` of the documents, 0 for none, are for dev, whose
+    pairs are neighbours where those for train are the same text: a text finds itself without any training. Raises
+    UserError where the corpus has no pair for train."""
+    splits: dict[str, list[dict[str, Any]]] = {"dev": []}
+    counts = {"train": options.number} | ({"dev": max(1, round(options.number * dev_share))} if dev_share else {})
+    for split, count in counts.items():
         is_dev = split == "dev"
         kind = "neighbours" if is_dev and options.kind == "same" else options.kind
         documents = (
@@ -137,18 +137,10 @@ def with_negatives(examples: list[dict[str, Any]], paragraphs: list[str], option
     if not options.negatives or not examples:
         return examples
     texts = list(dict.fromkeys(paragraphs))
-    bm25, compact = Bm25(texts, pairs=False), [remove_whitespace(text) for text in texts]
+    bm25, compact = Bm25(texts), [remove_whitespace(text) for text in texts]
     pairs = list(zip(examples, answers, strict=True))
     for example, answer in track(pairs, "searching negatives", len(pairs), "questions"):
         (scores,) = bm25.scores([example["text"]])
-        best = (texts[index] for index in first(scores, NEGATIVES_AMONG) if answer not in compact[index])
+        best = (texts[index] for index in largest(scores, NEGATIVES_AMONG) if answer not in compact[index])
         example["negatives"] = list(islice(best, options.negatives))
     return [example for example in examples if len(example["negatives"]) == options.negatives]
-
-
-def first(scores: np.ndarray, count: int) -> list[int]:
-    """The indices of the `count` largest of the scores, largest first; of equal ones the first comes first."""
-    # a partition alone may order equal scores differently on another machine
-    least = np.partition(scores, -count)[-count] if count < len(scores) else -np.inf
-    best = np.flatnonzero(scores >= least)
-    return best[np.argsort(-scores[best], kind="stable")][:count].tolist()

@@ -78,6 +78,9 @@ FORMS_OF_PARTICLES = (("은", "는"), ("이", "가"), ("을", "를"), ("과", "�
 AFTER_CONSONANT = {form: forms[0] for forms in FORMS_OF_PARTICLES for form in forms}
 SEED = 1
 """Random seed of all choices."""
+Rules = Literal[12]
+RULES: Rules = 12
+"""Version of the rules."""
 
 
 class QuestionGeneration(Options):
@@ -97,7 +100,7 @@ class QuestionGeneration(Options):
     in another order, too. So they become more like people's, which have half of their words in the text: with 0.5 a
     RoFormer without priors gained 5 points of EM, with 0.25 a Splinter a point of F1 or nothing
     (docs/results/questions.md)."""
-    rules: Literal[12] = 12
+    rules: Rules = RULES
     """Version of the rules: other rules make other questions, which must not pass for the same."""
 
 

@@ -60,6 +60,12 @@ def in_brackets(sentence: Sequence[TaggedMorpheme]) -> set[int]:
     return {index for first, after in bracket_spans(sentence) for index in range(first, after)}
 
 
+def words_outside_brackets(sentence: Sequence[TaggedMorpheme]) -> list[TaggedMorpheme]:
+    """The morphemes of a sentence that are in no brackets, without signs."""
+    inside = in_brackets(sentence)
+    return [morpheme for index, morpheme in enumerate(sentence) if index not in inside and not is_sign(morpheme.tag)]
+
+
 def is_sign(tag: str) -> bool:
     """Whether a tag is of punctuation or another sign, but of no comma."""
     return tag in ("SF", "SS", "SSO", "SSC", "SE", "SO", "SW")

@@ -87,9 +87,16 @@ def special_ids(tokenizer: Any) -> SpecialIds:
     return SpecialIds(pad, cls, sep, mask, tuple(sorted(set(tokenizer.all_special_ids))))
 
 
-def vocabulary_in(folder: Path) -> tuple[Tokenizer, SpecialIds]:
-    """The backend of the tokenizer in a folder, and the ids of its special tokens."""
+def backend_in(folder: Path) -> Tokenizer:
+    """The backend of the tokenizer in a folder."""
     if (folder / VOCABULARY_FILE).is_file():  # read without transformers' class, which needs the analyzer
-        return Tokenizer.from_file(str(folder / VOCABULARY_FILE)), OUR_IDS
+        return Tokenizer.from_file(str(folder / VOCABULARY_FILE))
+    return load_tokenizer(folder).backend_tokenizer
+
+
+def vocabulary_in(folder: Path) -> tuple[Tokenizer, SpecialIds]:
+    """The backend of the tokenizer in a folder, and the ids of its special tokens, which a pretraining needs."""
+    if (folder / VOCABULARY_FILE).is_file():
+        return backend_in(folder), OUR_IDS
     loaded = load_tokenizer(folder)
     return loaded.backend_tokenizer, special_ids(loaded)

@@ -299,6 +299,7 @@ REFUSED = [
     ("a.conllu", "1\t가방\tNOUN\t_\n2\t이\tADP\tSpaceAfter=No\n", "number, eojeol and tag was expected"),
     ("a.txt", "가방\tNOUN\t_\n이\tADP\tSpaceAfter=No\n", f"'SpaceAfter=No', {NO_TAGS}"),
     ("a.txt", "나 NP\n는 JX\n밥 NNG\n", NO_TAGS),
+    ("a.tsv", "word\ttag\n", "holds no entit|is empty"),
     ("a.txt", "가방 B\n속 I\n안 O\n", f"holds 'B', 'I', {NO_TAGS}"),
     ("a.txt", "나 B-PS\n너 PS\n", "line 1: 'PS' is no tag as the others of the file are"),
     ("a.txt", "나 I\n너 B-PS\n", "line 1: a tag I without a type follows no entity"),

@@ -258,6 +258,12 @@ def test_a_wrong_row_of_texts_is_refused_by_file_and_line(tmp_path: Path) -> Non
             Task.choose("tagging").read(file(tmp_path / "a.jsonl", [{"text": TEXT, "entities": ENTITIES}, row]))
 
 
+def test_the_first_token_of_a_table_of_tokens_may_be_a_number(tmp_path: Path) -> None:
+    rows = [{"word": 1446, "tag": "B-DT"}, {"word": "년", "tag": "I-DT"}]
+    [example] = Task.choose("ner").read(file(tmp_path / "a.jsonl", rows))
+    assert (example["text"], spelled(example)) == ("1446 년", [("1446 년", "DT")])
+
+
 WRONG_TOKENS = [
     (TOKENS | {"tags": ["O"]}, "line 2: 4 tokens and 1 tags; each has one"),
     (TOKENS | {"tags": [0, 1, 0, 0]}, "line 2: a tag .*tag_names.* was expected, not 0"),

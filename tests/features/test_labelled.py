@@ -25,6 +25,18 @@ from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
 ONE, TWO = "부산에서 배를 타면 섬에 갈 수 있나요?", "섬에 가는 배는 부산에서 떠나나요?"
 
 
+@pytest.mark.parametrize(
+    ("labels", "of_model", "index"), [(["1", "0"], ["0", "1"], [1, 0]), (["5", "4", "3"], ["3", "4", "5"], [2, 1, 0])]
+)
+def test_labels_that_are_numbers_are_found_by_their_names(
+    labels: list[str], of_model: list[str], index: list[int]
+) -> None:
+    task = Task.choose({"name": "classification", "labels": labels}).with_model_labels(of_model)
+    logits = {"logits": [np.eye(len(labels), dtype=np.float32)[output] for output in range(len(labels))]}
+    assert task.predict(task.by_label(logits), Features({}, [])) == index
+    assert not task.notes
+
+
 KORNLI = {"sentence1": ONE, "sentence2": TWO, "gold_label": "neutral"}
 KLUE_NLI = {
     "guid": "nli-7",

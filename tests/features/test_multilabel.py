@@ -129,6 +129,12 @@ def test_0_and_1_for_each_of_two_labels_are_no_numbers_of_both(spell: Any, tmp_p
     assert [example["label"] for example in numbers] == [[0, 1], [0, 1], [1]]
 
 
+def test_lists_of_0_and_1_are_found_inside_an_object(tmp_path: Path) -> None:
+    task = Task.choose({"name": "multilabel", "label": "ann.labels", "labels": ["욕설", "혐오"]})
+    rows = [{"text": f"글 {n}", "ann": {"labels": row}} for n, row in enumerate(([1, 0], [0, 1]))]
+    assert [example["label"] for example in task.read(table(tmp_path / "a.jsonl", *rows))] == [[0], [1]]
+
+
 def test_a_column_of_1_and_blanks_is_not_left_out(tmp_path: Path) -> None:
     rows = [{"text": f"글 {i}", "교통": i % 2, "요금": (i + 1) % 2, "추천": "" if i else 1} for i in range(9)]
     with pytest.raises(UserError, match="line 2: the column '추천' holds '', elsewhere 0 or 1; correct it"):
@@ -174,6 +180,11 @@ def test_columns_of_0_and_1_are_labels_however_they_are_written(one: Any, none: 
     assert [example["label"] for example in task.read(path)] == [[1], [0, 1], []]
     chosen = Task.choose({"name": "multilabel", "labels": ["clean", "여성"]})
     assert [example["label"] for example in chosen.read(path)] == [[], [1], []]
+
+
+def test_a_label_may_be_called_none(tmp_path: Path) -> None:
+    rows = [{"text": f"글 {i}", "모욕": i % 2, "None": (i + 1) % 2} for i in range(4)]
+    assert Task.choose("multilabel").fit_labels([table(tmp_path / "a.jsonl", *rows)]).classes() == ["모욕", "None"]
 
 
 @pytest.mark.parametrize(
@@ -318,6 +329,16 @@ def test_thresholds_are_chosen_on_dev_kept_as_state_and_decide_the_labels() -> N
     assert fixed.calibrate(logits, features) is fixed
     [row] = calibrated.results([[0, 1]], {"logits": logits["logits"][:1]}, Features({}, examples[:1]))
     assert row == {"text": "글", "labels": ["가", "나"], "scores": {"가": 0.2689, "나": 0.8808}}
+
+
+def test_thresholds_go_with_the_labels_that_are_named_anew_and_name_no_other(tmp_path: Path) -> None:
+    task = Task.choose({"name": "multilabel", "thresholds": {"LABEL_0": 0.2, "LABEL_1": 0.7}})
+    named = task.with_names({"LABEL_0": "슬픔", "LABEL_1": "기쁨"})
+    assert named.dump()["thresholds"] == {"슬픔": 0.2, "기쁨": 0.7}
+    path = table(tmp_path / "a.jsonl", {"text": "글", "labels": ["기쁨", "슬픔"]})
+    mistyped = Task.choose({"name": "multilabel", "thresholds": {"기븜": 0.3}})
+    with pytest.raises(UserError, match="thresholds names 기븜, but the labels are 기쁨, 슬픔"):
+        mistyped.fit_labels([path])
 
 
 def test_a_mistake_is_as_sure_as_its_surest_wrong_decision() -> None:

@@ -16,6 +16,8 @@ from table_files import write_table as table
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.metrics import auprc, relation_f1
+from kobert_pipeline.features.options import FeaturesOptions
+from kobert_pipeline.features.splits import prepare
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.features.tasks.re import MARKER, Span, mark
 from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
@@ -196,9 +198,12 @@ def test_an_entity_without_a_column_is_named_with_its_option(tmp_path: Path) -> 
         Task.choose({"name": "re", "types": ["LOC", "PER"]}).fit_labels([path])
 
 
-def test_a_file_without_the_label_of_no_relation_is_noted(tmp_path: Path) -> None:
+def test_a_file_without_the_label_of_no_relation_is_noted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = [KLUE | {"label": label} for label in ("0", "1")]
     path = table(tmp_path / "a.jsonl", *rows)
     [note] = Task.choose("re").fit_labels([path]).notes
     assert "no label is 'no_relation', so the micro F1 counts all of them" in note
     assert not Task.choose({"name": "re", "no_relation": "0"}).fit_labels([path]).notes
+    table(tmp_path / "b.jsonl", KLUE | {"sentence": f"{TEXT}!", "label": "0"})
+    prepare(FeaturesOptions(task={"name": "re"}, train="a.jsonl", dev="b.jsonl"), tmp_path)
+    assert note in capsys.readouterr().err

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
+from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+from transformers import PreTrainedTokenizerFast
 
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.format import Features, features_of_ids
@@ -27,7 +29,7 @@ from kobert_pipeline.finetune.results import PREDICTIONS
 from kobert_pipeline.inference.checkpoint import Checkpoint
 from kobert_pipeline.pipeline.recipe import Recipe
 from kobert_pipeline.serve.model import ServedModel
-from kobert_pipeline.tokenizer.loading import vocabulary_in
+from kobert_pipeline.tokenizer.loading import backend_in, vocabulary_in
 from kobert_pipeline.tokenizer.special_tokens import UNK_ID
 
 TEXTS = ["재미있다", "재미없다", "정말 재미있다", "재미없다 정말", "좋다", "싫다", "너무 좋다", "너무 싫다"]
@@ -68,6 +70,15 @@ def test_of_many_classes_each_is_set_against_the_others() -> None:
     found = classifier.probabilities(["바다에 간다", "산에 간다", "강에 간다"])
     assert found.argmax(1).tolist() == [2, 0, 1]
     np.testing.assert_allclose(found.sum(1), 1, atol=1e-6)
+
+
+def test_a_text_that_fits_no_class_at_all_still_has_probabilities() -> None:
+    """As a long text among short ones: each class is so unlikely that its sigmoid is 0 in float32."""
+    weights = np.array([[-1.0, 0], [-2.0, -1.0], [0, -1.0]], np.float32)
+    columns = np.sort(counted(Ngrams(min_n=1, max_n=1), ["가나"]).indices)
+    classifier = NgramClassifier(Ngrams(min_n=1, max_n=1), columns, weights, np.full(3, -200, np.float32))
+    (found,) = classifier.probabilities(["가나"])
+    np.testing.assert_allclose(found, np.exp([-1, -3, -1]) / np.exp([-1, -3, -1]).sum(), atol=1e-4)
 
 
 def test_a_saved_classifier_is_the_same_and_texts_are_classified_in_blocks(tmp_path: Path) -> None:
@@ -192,6 +203,21 @@ def test_texts_are_what_the_tokens_spell(prepared: Path, pretrained: Path) -> No
     for text, (start, end), example in zip(found, pairwise(dev.arrays["windows"]), dev.examples, strict=True):
         if backend.token_to_id("[UNK]") not in dev.arrays["input_ids"][start:end]:
             assert text.replace("\u2581", "") == "".join(example["text"].split())
+
+
+def test_texts_without_special_tokens_are_whole(tmp_path: Path) -> None:
+    """As those of a GPT-2 are, whose tokenizer may have no token for padding either."""
+    backend = Tokenizer(models.BPE())
+    backend.pre_tokenizer = pre_tokenizers.Metaspace()
+    backend.train_from_iterator(TEXTS, trainers.BpeTrainer(special_tokens=["<s>"]))
+    PreTrainedTokenizerFast(tokenizer_object=backend).save_pretrained(tmp_path)
+    loaded = backend_in(tmp_path)
+    rows = [encoding.ids for encoding in loaded.encode_batch(TEXTS)]
+    assert [text.replace("▁", "") for text in texts_of(features_of_ids(rows), loaded)] == [
+        text.replace(" ", "") for text in TEXTS
+    ]
+    with pytest.raises(UserError, match="its tokenizer has no token for pad, cls, sep, mask"):
+        vocabulary_in(tmp_path)
 
 
 @pytest.mark.parametrize("enabled", [False, True])

@@ -179,6 +179,8 @@ def test_several_questions_are_answered_text_by_text(tiny, kobert, tmp_path) -> 
     assert rows == [{"row": 1 + index // 2, **row} for index, row in enumerate(expected)]
     with pytest.raises(UserError, match="question is an empty list"):
         model.predict(CONTEXT, [])
+    with pytest.raises(UserError, match=r"question\[1\] is 5, which is not a text"):
+        model.predict(CONTEXT, [QUESTION, 5])
 
 
 def test_a_model_that_was_not_calibrated_says_that_its_answers_have_no_probability(tiny, kobert) -> None:

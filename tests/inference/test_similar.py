@@ -21,7 +21,7 @@ from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.metrics import ranking_scores
 from kobert_pipeline.inference.nearest import nearest, normalized
 from kobert_pipeline.inference.similar import ranks, refuse_other_texts, standard_scores, top
-from kobert_pipeline.questions.bm25 import K1, K1_OF_PAIRS, QUESTION_WORDS, B, Bm25, content_morphemes, search_terms
+from kobert_pipeline.questions.bm25 import K1_OF_PAIRS, QUESTION_WORDS, B, Bm25, search_terms
 
 VECTORS = ("--vectors", "texts.npy")
 TEXTS = [
@@ -88,33 +88,31 @@ def test_scores_of_a_ranking_equal_scikit_learn() -> None:
     assert found["recall@10"] == pytest.approx(100 * np.mean([place <= 10 for place in places]))
 
 
-@pytest.mark.parametrize("pairs", [True, False])
-def test_bm25_is_the_formula_over_its_terms(pairs: bool) -> None:
+def test_bm25_is_the_formula_over_its_terms() -> None:
     """Lucene's: idf = ln(1 + (N - n + 0.5) / (n + 0.5)), without the constant factor k1 + 1."""
     queries = ["연기가 좋은 영화", "쀍뚫", "", "이야기 이야기", "누구의 연기?"]
-    documents = search_terms(TEXTS) if pairs else content_morphemes(TEXTS)
-    asked = search_terms(queries, QUESTION_WORDS) if pairs else content_morphemes(queries)
+    documents, asked = search_terms(TEXTS), search_terms(queries, QUESTION_WORDS)
     mean_length = sum(map(len, documents)) / len(documents)
     frequency = Counter(term for document in documents for term in set(document))
 
     def score(query: list[str], document: list[str]) -> float:
-        total, k1 = 0.0, K1_OF_PAIRS if pairs else K1
+        total = 0.0
         for term in query:
             if count := document.count(term):
                 idf = math.log(1 + (len(documents) - frequency[term] + 0.5) / (frequency[term] + 0.5))
-                total += idf * count / (count + k1 * (1 - B + B * len(document) / mean_length))
+                total += idf * count / (count + K1_OF_PAIRS * (1 - B + B * len(document) / mean_length))
         return total
 
     expected = [[score(query, document) for document in documents] for query in asked]
-    found = Bm25(TEXTS, pairs).scores(queries)
+    found = Bm25(TEXTS).scores(queries)
     np.testing.assert_allclose(found, expected, rtol=1e-4)
     assert found[0].any() and not found[1].any() and not found[2].any()
-    assert not Bm25(["", ""], pairs).scores(["연기"]).any()
+    assert not Bm25(["", ""]).scores(["연기"]).any()
 
 
 def test_terms_are_morphemes_that_carry_meaning() -> None:
-    assert content_morphemes(["배우들의 연기가 3번 좋았다!"]) == [["배우/NNG", "연기/NNG", "3/SN", "번/NNB", "좋/VA"]]
-    assert content_morphemes(["은/는"])[0]  # nothing but particles: better than no term at all
+    (terms,) = search_terms(["배우들의 연기가 3번 좋았다!"])
+    assert [term for term in terms if "/" in term] == ["배우/NNG", "연기/NNG", "3/SN", "번/NNB", "좋/VA"]
 
 
 def test_pairs_of_characters_are_terms_inside_runs_of_content() -> None:
@@ -123,7 +121,8 @@ def test_pairs_of_characters_are_terms_inside_runs_of_content() -> None:
     assert {"손해/NNG", "손해", "해배", "배상", "상청", "청구", "소멸"} <= set(terms)
     assert not {"하였", "습니", "권은", "은소"} & set(terms)
     assert search_terms(["누구의 연기가 좋은가?"], QUESTION_WORDS) == [["연기/NNG", "좋/VA", "연기"]]
-    assert search_terms(["은/는", ""]) == [content_morphemes(["은/는"])[0], []]
+    particles, nothing = search_terms(["은/는", ""])
+    assert particles and not nothing  # nothing but particles: better than no term at all
     decomposed = unicodedata.normalize("NFD", "배우들의 연기")
     expected = search_terms(["배우들의 연기"])
     assert search_terms([decomposed]) == search_terms(["배우\u200b들의 연\u00ad기"]) == expected

@@ -17,11 +17,10 @@ from kobert_pipeline.corpus.document import Document, documents_from, write_docu
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.tasks.rerank import Rerank
 from kobert_pipeline.questions import generate
-from kobert_pipeline.questions.bm25 import Bm25
+from kobert_pipeline.questions.bm25 import Bm25, largest
 from kobert_pipeline.questions.corpus_pairs import (
     CorpusPairs,
     example_of,
-    first,
     make_pairs,
     sources_in,
     with_negatives,
@@ -122,6 +121,14 @@ def test_train_and_dev_come_from_different_documents_and_dev_is_never_the_same_t
     assert all(pair["text"] != pair["text_pair"] for pair in dev)
 
 
+def test_without_a_share_for_dev_all_documents_are_for_train(tmp_path: Path) -> None:
+    corpus = documents(tmp_path / "corpus")
+    every, none = make_pairs(CorpusPairs(), corpus, NOTHING, 0, 1)
+    train, dev = make_pairs(CorpusPairs(), corpus, NOTHING, 0.2, 1)
+    ids = [{pair["id"] for pair in split} for split in (every, train, dev)]
+    assert not none and ids[1] < ids[0] and ids[2] < ids[0]
+
+
 def test_a_smaller_number_is_a_part_of_a_larger_one_and_known_texts_and_other_sources_are_left_out(
     tmp_path: Path,
 ) -> None:
@@ -157,7 +164,7 @@ def test_negatives_are_what_bm25_ranks_first_without_the_answer(wikipedia: Path)
     paragraphs = [source.text for source in sources]
     made = with_negatives(examples, [*paragraphs, *paragraphs], options)
     assert len(made) > 20 and not any("answer" in example for example in made)
-    scores = Bm25(paragraphs, pairs=False).scores([example["text"] for example in examples])
+    scores = Bm25(paragraphs).scores([example["text"] for example in examples])
     for example, answer, row in zip(examples, answers, scores.tolist(), strict=True):
         ranked = [paragraphs[index] for index in sorted(range(len(paragraphs)), key=lambda index: -row[index])]
         # all paragraphs may have an answer such as 3
@@ -184,9 +191,9 @@ def test_a_question_with_too_few_negatives_is_left_out(wikipedia: Path) -> None:
 
 
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=30), st.integers(1, 12))
-def test_the_first_are_those_of_a_plain_sort(scores: list[int], count: int) -> None:
+def test_the_largest_are_those_of_a_plain_sort(scores: list[int], count: int) -> None:
     expected = sorted(range(len(scores)), key=lambda index: (-scores[index], index))[:count]
-    assert first(np.array(scores, np.float32), count) == expected
+    assert largest(np.array(scores, np.float32), count).tolist() == expected
 
 
 def test_a_reranker_learns_from_each_text_of_a_question() -> None:

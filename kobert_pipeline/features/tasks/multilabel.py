@@ -5,7 +5,7 @@ Jeon, Lee and Kim, *User Guide for KOTE*, 2022; Lee et al., *K-MHaS*, COLING 202
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
@@ -99,20 +99,24 @@ class Multilabel(FoundLabelsTask):
         if not rows or not self.lists_labels(rows[0]):
             return False
         column = find_columns(rows[0], self.fields(rows[0]), self.name)["label"]
-        lists = [self.items(row.cells.get(column)) for row in rows]
+        lists = [self.items(cell(row, column) if has_column(row.cells, column) else None) for row in rows]
         return all(len(items) == 2 and None not in map(binary, items) for items in lists)
 
     def fit_labels(self, train: list[Path]) -> Self:
-        """The task with the labels of the training files, unless they were given. Raises UserError for fewer than
-        two."""
-        if self.labels is not None:
-            return self
-        columns = list[str]()
-        for path in train:
-            columns += [column for column in self._columns_of_labels(path) if column not in columns]
-        if len(columns) > 1:
-            return self.model_copy(update={"labels": columns})
-        return super().fit_labels(train)
+        """The task with the labels of the training files, unless they were given. Raises UserError for fewer than two,
+        and for thresholds of other labels."""
+        task = self
+        if self.labels is None:
+            columns = list[str]()
+            for path in train:
+                columns += [column for column in self._columns_of_labels(path) if column not in columns]
+            has_columns = len(columns) > 1
+            task = self.model_copy(update={"labels": columns}) if has_columns else super().fit_labels(train)
+        if isinstance(task.thresholds, dict) and (unknown := task.thresholds.keys() - {*task.classes()}):
+            raise UserError(
+                f"task {self.name}: thresholds names {min(unknown)}, but the labels are {', '.join(task.classes())}"
+            )
+        return task
 
     def with_found_labels(self, labels: set[str]) -> Self:
         """The task with the labels of the training files, sorted, numbers by their value."""
@@ -215,6 +219,13 @@ class Multilabel(FoundLabelsTask):
         right = self.label_array(features.examples).astype(bool)
         columns = zip(self.classes(), sigmoid(np.stack(logits["logits"])).T, right.T, strict=True)
         thresholds = {label: f1_threshold(probabilities, is_right) for label, probabilities, is_right in columns}
+        return self.model_copy(update={"thresholds": thresholds})
+
+    def with_names(self, names: Mapping[str, str]) -> Self:
+        """The task with its thresholds under the new names."""
+        if not isinstance(self.thresholds, dict):
+            return self
+        thresholds = {names.get(label, label): value for label, value in self.thresholds.items()}
         return self.model_copy(update={"thresholds": thresholds})
 
     def threshold_of(self, label: str) -> float:
