@@ -101,14 +101,6 @@ def read_analysis(path: Path) -> Iterator[AnalyzedDocument]:
             yield AnalyzedDocument(document, _segmentation(document.text, *row[4:]))
 
 
-def read_ids(path: Path) -> list[str]:
-    """The ids of the documents in a part."""
-    import pyarrow.parquet
-
-    ids: list[str] = pyarrow.parquet.read_table(path, columns=["id"]).column("id").to_pylist()
-    return ids
-
-
 def read_texts(path: Path) -> Iterator[str]:
     """The texts of the documents in a part, in order, without their segmentation."""
     import pyarrow.parquet

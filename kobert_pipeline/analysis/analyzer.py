@@ -17,6 +17,7 @@ from kobert_pipeline.errors import UserError, did_you_mean
 from kobert_pipeline.morphemes.normalization import remove_invisible
 from kobert_pipeline.morphemes.segmenter import Segmenter, UserWord
 from kobert_pipeline.tables.columns import number_of
+from kobert_pipeline.tables.data_files import data_file
 from kobert_pipeline.tables.rows import read_lines
 from kobert_pipeline.tables.unreadable import Row, readable, tried
 
@@ -67,7 +68,7 @@ class Analyzer(Plugin):
     def files(self, data_dir: Path) -> list[Path]:
         """The user's files that the segmentation depends on. Raises UserError for one that is missing or malformed."""
         self.user_words(data_dir)
-        return [data_dir / self.user_dictionary] if self.user_dictionary else []
+        return [data_file(data_dir, self.user_dictionary)] if self.user_dictionary else []
 
     def user_words(self, data_dir: Path) -> list[UserWord]:
         """The words of the user dictionary, if there is one. Raises UserError for lines that hold no word, and names
@@ -75,7 +76,7 @@ class Analyzer(Plugin):
         if not self.user_dictionary:
             return []
         parse = partial(_user_word, tags=_declared(self.name)["USER_TAGS"])
-        lines = read_lines(data_dir / self.user_dictionary)
+        lines = read_lines(data_file(data_dir, self.user_dictionary))
         return [word for word in readable(tried(lines, lambda first: parse)) if word]
 
     def segmenter(self, data_dir: Path) -> Segmenter:

@@ -44,9 +44,9 @@ def refuse_dropped(document: Document) -> Document:
 
 
 def texts_of(document: Document) -> list[str]:
-    """The separate evaluation texts of a document: one, or each line where lines are gathered reviews. A short review
-    is only matched as a whole, so it must be a text of its own."""
-    return [document.text] if document.ordered else document.text.split("\n")
+    """The evaluation texts of a document: it, and each line where lines may be gathered reviews. A short review is only
+    matched as a whole, so it must be a text of its own."""
+    return [document.text] if document.ordered else [document.text, *document.text.split("\n")]
 
 
 def evaluation_texts(options: CorpusOptions, data_dir: Path) -> EvaluationTexts:
@@ -57,10 +57,8 @@ def evaluation_texts(options: CorpusOptions, data_dir: Path) -> EvaluationTexts:
 def remove_contamination(document: Document, evaluation: EvaluationTexts, report: TaskReport) -> Document:
     """`document` without the paragraphs that overlap evaluation texts."""
     lines = document.text.split("\n")
-    # where the order means nothing, neighbouring lines are no text
-    contaminated = (
-        evaluation.contaminated_lines(lines) if document.ordered else [evaluation.overlaps(line) for line in lines]
-    )
+    # also where the order means nothing: the lines may be those of one review
+    contaminated = evaluation.contaminated_lines(lines)
     if not any(contaminated):
         return document
     removed = [line for line, drop in zip(lines, contaminated, strict=True) if drop]

@@ -105,7 +105,7 @@ class Reader(Plugin):
             files += matches
         if missing:
             raise MissingFiles(missing, data_dir)
-        return files
+        return list(dict.fromkeys(files))
 
     def files_to_check(self, data_dir: Path) -> list[Path]:
         """The paths that `kobert check` reads a sample of. Raises UserError where there is none."""
@@ -181,6 +181,11 @@ def gathered(
         for row in rows:
             if isinstance(row, UnreadableInput):
                 unreadable.append(row)
+            elif row.cells[key] in (None, ""):
+                problem = (
+                    f"the column '{key}' is empty; of merged cells only the first has the value, fill in the others"
+                )
+                unreadable.append(UnreadableInput("missing_key", problem, row.location))
             else:
                 yield row
 

@@ -10,8 +10,8 @@ from tokenizers import Tokenizer
 from kobert_pipeline.checkpoint.source import CONFIG
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.morphemes.morpheme import WORD_MARK
-from kobert_pipeline.morphemes.morpheme_tokenizer import VOCABULARY_FILE
 from kobert_pipeline.morphemes.raw_text_backend import read_morpheme_backend
+from kobert_pipeline.morphemes.settings import VOCABULARY_FILE
 from kobert_pipeline.pretrain.base_config import read_config
 from kobert_pipeline.tokenizer.growing import origins, tokens_by_id
 from kobert_pipeline.tokenizer.plain import folder_with_analyzer

@@ -15,15 +15,22 @@ import numpy as np
 from pydantic import Field
 from tokenizers import Tokenizer
 
-from kobert_pipeline.analysis.analyzed import AnalyzedDocument, analysis_parts, read_analysis, read_ids
+from kobert_pipeline.analysis.analyzed import AnalyzedDocument, analysis_parts, read_analysis
 from kobert_pipeline.config.options import Options
-from kobert_pipeline.corpus.document import count_documents, document_parts, in_split, read_documents, smallest_share
+from kobert_pipeline.corpus.document import (
+    count_documents,
+    document_ids,
+    document_parts,
+    in_split,
+    read_documents,
+    smallest_share,
+)
 from kobert_pipeline.corpus.executor import TASK_LOGS, Executor
 from kobert_pipeline.corpus.executors.local import HERE
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import counts_of_part, finish_part, finished_part
-from kobert_pipeline.morphemes.morpheme_tokenizer import VOCABULARY_FILE
 from kobert_pipeline.morphemes.raw_text_backend import read_morpheme_backend
+from kobert_pipeline.morphemes.settings import VOCABULARY_FILE
 from kobert_pipeline.shards.format import (
     DOCUMENT,
     EOJEOL,
@@ -174,7 +181,7 @@ def _write(
 
 def refuse_empty_split(options: ShardsOptions, parts: list[Path]) -> None:
     """Raise UserError unless both splits get at least one document."""
-    ids = [id_ for part in parts for id_ in read_ids(part)]
+    ids = [id_ for part in parts for id_ in document_ids(part)]
     held_out = sum(in_split(id_, options.held_out) for id_ in ids)
     if not 0 < held_out < len(ids):
         share = smallest_share(ids)

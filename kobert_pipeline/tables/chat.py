@@ -34,6 +34,7 @@ MESSAGES = [
     )
 ]
 """The first line of a message: its time, its sender, and the text."""
+KAKAOTALK, LINE = MESSAGES[:2], MESSAGES[3]
 TRANSCRIPT = [re.compile(rf"{NAME}\s+[\[(]?\d{{1,2}}:\d\d(?::\d\d)?[\])]?(?P<text>)$")]
 """The first line of what somebody says in the transcript of a meeting (Clova Note). A line of a chat may look like it,
 so a log is read as one or the other."""
@@ -80,9 +81,18 @@ def forms_of(head: str) -> Forms | None:
     """The forms of first lines in a chat log that begins with `head`: exported with a header, or with many lines that
     begin with a time and one of a few names. A programme, whose lines begin with times too, has other words after each.
     None for what is no chat log."""
+    if head.lstrip("\ufeff \r\n").startswith("[LINE]"):
+        return [LINE, *_line_on_a_pc(head)]
     if HEADER.match(head):
-        return [*MESSAGES, *_line_on_a_pc(head)]
-    return next((forms for forms in (MESSAGES, TRANSCRIPT) if _has_messages(head, forms)), None)
+        return KAKAOTALK
+    forms = next((forms for forms in (MESSAGES, TRANSCRIPT) if _has_messages(head, forms)), None)
+    return _used(head, forms) if forms else None
+
+
+def _used(head: str, forms: Forms) -> Forms:
+    """The forms that a tenth of the messages have, or more: a line of a message may look like another program's."""
+    counts = Counter(form for line in head.splitlines() if (form := next((f for f in forms if f.match(line)), None)))
+    return [form for form in forms if 10 * counts[form] >= counts.total()]
 
 
 def is_chat(head: str) -> bool:

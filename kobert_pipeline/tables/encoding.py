@@ -40,7 +40,9 @@ them."""
 def lookup_codec(path: Path, encoding: str) -> str:
     """Python's name of an encoding that was given for a file. Raises UserError where there is none."""
     try:
-        return codecs.lookup(encoding).name
+        name = codecs.lookup(encoding).name
+        # files that are called EUC-KR are in CP949, which includes it
+        return "cp949" if name == "euc_kr" else name
     except LookupError:
         raise UserError(
             f"{path}: there is no encoding {encoding!r}; write for example utf-8, cp949 or utf-16"
@@ -123,9 +125,9 @@ def _is_mixed_script(text: str | None) -> bool:
 
 
 def _letters(text: str | None) -> list[str]:
-    # punctuation and symbols are in every encoding, so they are no evidence
+    # punctuation, symbols, wide digits and blanks are in every encoding, so they are no evidence
     return [
-        character for character in text or "" if character > "\x7f" and unicodedata.category(character)[0] not in "PS"
+        character for character in text or "" if character > "\x7f" and unicodedata.category(character)[0] not in "PSNZ"
     ]
 
 

@@ -220,7 +220,10 @@ def _translate_errors(path: Path, encoding: str) -> Iterator[bytes]:
     except UnicodeDecodeError as error:
         if "end of data" in error.reason:
             raise _damaged(f"{path} is truncated in the middle of a character") from None
-        sentence = f"{path} is not {encoding} ({error.reason}){_suggest_encoding(head)}"
+        advice = _suggest_encoding(head)
+        if encoding != DETECTED and detect(head) == lookup_codec(path, encoding):
+            advice = "; some of its bytes are damaged: without the option encoding only their lines are left out"
+        sentence = f"{path} is not {encoding} ({error.reason}){advice}"
         raise UnreadableInput("encoding", sentence) from None
     except Exception as error:
         # bz2 raises an OSError without errno, which errors of the system have; ZstdError is not imported here,

@@ -14,6 +14,7 @@ from tokenizers import Tokenizer
 
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.markdown import escaped
+from kobert_pipeline.morphemes.normalization import remove_invisible
 from kobert_pipeline.progress import report
 from kobert_pipeline.tables.answers import answer_pairs, located
 from kobert_pipeline.tables.squad import paragraphs
@@ -128,13 +129,13 @@ def _rate(count: int, total: int, digits: int = 4) -> float:
 
 
 def covered(text: str, spans: Iterable[tuple[int, int]]) -> bool:
-    """Whether spans never run backwards, stay inside `text`, and reach every character that is not white space."""
+    """Whether spans never run backwards, stay inside `text`, and reach every character that can be seen."""
     reach = left = 0
     for start, end in spans:
-        if start < left or end < start or end > len(text) or text[reach:start].strip():
+        if start < left or end < start or end > len(text) or remove_invisible(text[reach:start]).strip():
             return False
         left, reach = start, max(reach, end)
-    return not text[reach:].strip()
+    return not remove_invisible(text[reach:]).strip()
 
 
 def evaluate_texts(
@@ -283,7 +284,9 @@ def markdown(figures: dict[str, Any]) -> str:
     for name, source in figures["sources"].items():
         rates = [source["unknown_rate_of"][kind] for kind in KINDS]
         kinds = [f"{rate['rate']:.4%} of {rate['tokens']:,}" for rate in rates]
-        lines.append(_row([name, f"{source['texts']:,}", *(str(source[key]) for key in COLUMNS.values()), *kinds]))
+        lines.append(
+            _row([escaped(name), f"{source['texts']:,}", *(str(source[key]) for key in COLUMNS.values()), *kinds])
+        )
     for name, other in figures.get("others", {}).items():
         cells = [str(other.get(key, "")) for key in COLUMNS.values()]
         lines.append(_row([f"corpus, by {escaped(name)}", f"{other['texts']:,}", *cells, *([""] * len(KINDS))]))
@@ -296,7 +299,8 @@ def markdown(figures: dict[str, Any]) -> str:
             f"({answers['answers_on_borders_percent']} % without forgiving white space and punctuation at the ends).",
         ]
         if answers["missed_samples"]:
-            lines.append(f"Out of reach, for example: {'; '.join(answers['missed_samples'])}")
+            samples = (" ".join(sample.split()) for sample in answers["missed_samples"])
+            lines.append(f"Out of reach, for example: {'; '.join(samples)}")
     if "cuts" in figures:
         lines += cuts_markdown(figures["cuts"])
     return "\n".join([*lines, "", "![Share of the text that the commonest tokens spell](vocabulary_use.png)", ""])

@@ -47,6 +47,17 @@ def test_groups_are_pseudo_documents_of_one_line_a_cell_without_order(tmp_path):
     ] == "c\n"
 
 
+def test_a_merged_cell_names_no_group(tmp_path):
+    """Excel writes the value of merged cells into the first of them."""
+    with pytest.raises(UserError, match="line 3: the column 'film' is empty; of merged cells only the first"):
+        read(tmp_path, "a.csv", "film,text\n기생충,가\n,나\n", group_by="film")
+
+
+def test_a_document_without_an_id_has_the_number_of_its_row(tmp_path):
+    found = read(tmp_path, "a.csv", "id,text\na,가\n,나\n,다\n", id="id")
+    assert [document.id for document in found] == ["a", "a.csv#2", "a.csv#3"]
+
+
 def test_the_options_of_the_file_are_passed_on(tmp_path):
     [document] = read(tmp_path, "a.dat", 'text|x\n"가|나"|1\n'.encode("cp949"), delimiter="|", encoding="cp949")
     assert document.text == "가|나"
@@ -100,6 +111,15 @@ def test_both_texts_of_pairs_are_kept_out_of_the_corpus(tmp_path, columns, kept)
     assert counts["documents_dropped_contaminated"] == 3 - kept
     texts = [document.text for part in sorted((tmp_path / "out").glob("part-*")) for document in read_documents(part)]
     assert len(texts) == kept and "이 글은 어디에도 없는 글이라서 남는다" in texts
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_a_cell_of_several_lines_is_kept_out_whether_lines_have_an_order_or_not(tmp_path, ordered):
+    for name, others in (("test.csv", ""), ("a.csv", "이 글은 어디에도 없는 글이라서 남는다\n")):
+        (tmp_path / name).write_text(f'text\n"배우들 연기가\n정말 좋았다"\n{others}', encoding="utf-8")
+    source, held = ({"name": "csv", "path": name, "ordered": ordered} for name in ("a.csv", "test.csv"))
+    options = CorpusOptions(sources=[source], decontaminate=[held])
+    assert stage.run(options, tmp_path, tmp_path / "out", num_workers=1)["documents_dropped_contaminated"] == 1
 
 
 @pytest.mark.parametrize("group_by", [None, "movie"])

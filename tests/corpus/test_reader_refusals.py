@@ -35,7 +35,6 @@ REFUSED = [
     ({"name": "jsonl"}, '{"id": 3, "txt": "가"}', "missing_key", "line 1: there is no key 'text' - did you mean 'txt'"),
     ({"name": "jsonl"}, '{"id": 3, "txt": "가"}', "missing_key", "set the source's option text"),
     ({"name": "jsonl", "id": "key"}, '{"text": "가"}', "missing_key", "set id: null to number the documents"),
-    ({"name": "jsonl"}, '{"id": 3, "text": null}', "wrong_type", "'text' holds NoneType"),
     ({"name": "jsonl"}, '{"id": 3, "text": ["가"]}', "wrong_type", "'text' holds list"),
     ({"name": "nsmc"}, "id\tdocumnet\tlabel\n1\t가\t1\n", "columns", "did you mean 'documnet'"),
     ({"name": "nsmc"}, "2\t가\t1\n", "columns", "no column 'id'"),

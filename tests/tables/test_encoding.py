@@ -58,6 +58,16 @@ def test_a_given_encoding_is_kept_to(tmp_path: Path, encoding: str) -> None:
     assert text_of(write(tmp_path / "a.txt", prefix + KOREAN, encoding), encoding) == KOREAN
 
 
+def test_what_is_called_euc_kr_is_read_as_cp949(tmp_path: Path) -> None:
+    assert text_of(write(tmp_path / "a.txt", "똠방각하, 펲시콜라".encode("cp949")), "euc-kr") == "똠방각하, 펲시콜라"
+
+
+def test_a_damaged_byte_in_a_given_encoding_is_called_that(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.txt", KOREAN.encode("cp949") * 9 + b"\xff\n")
+    with pytest.raises(UserError, match=r"is not cp949 .*; some of its bytes are damaged: without the option encoding"):
+        text_of(path, "cp949")
+
+
 @pytest.mark.parametrize(("first", "second"), [("utf-8", "cp949"), ("cp949", "utf-8")])
 @pytest.mark.parametrize("repeat", [1, 5000])
 def test_lines_of_two_encodings_in_one_file_are_each_read_right(
@@ -99,7 +109,12 @@ def test_a_line_beyond_the_limit_is_skipped_and_marked(empty: bytes | str, lengt
 
 
 @pytest.mark.parametrize(
-    "text", ["ㅋㅋㅋㅋ 이거 웃김 ㅋㅋㅋ\nㅠㅠㅠ 슬프다 ㅎㅎ", "“정부는” ‘새 정책’을 …\n■ 한편 ● 내일"]
+    "text",
+    [
+        "ㅋㅋㅋㅋ 이거 웃김 ㅋㅋㅋ\nㅠㅠㅠ 슬프다 ㅎㅎ",
+        "“정부는” ‘새 정책’을 …\n■ 한편 ● 내일",
+        "１．　총　칙\n１２．　보　칙 Ⅲ①",
+    ],
 )
 def test_slang_and_marks_do_not_hide_that_a_file_is_cp949(tmp_path: Path, text: str) -> None:
     assert text_of(write(tmp_path / "a.txt", text, "cp949")) == text

@@ -11,7 +11,7 @@ from kobert_pipeline.corpus.reader import Reader, read_head
 from kobert_pipeline.tables.chat import Block, blocks, days, forms_of
 from kobert_pipeline.tables.csv import read_csv
 from kobert_pipeline.tables.file_type import data_suffix, text_format
-from kobert_pipeline.tables.open_text import open_lines
+from kobert_pipeline.tables.open_text import TooLong, open_lines
 from kobert_pipeline.tables.unreadable import UnreadableInput, readable
 
 COLUMNS = ("Date", "User", "Message")
@@ -60,5 +60,7 @@ class Chat(Reader):
 def _counted(lines: Iterable[str], read: Counter[str]) -> Iterator[str]:
     """The lines, whose characters are added to `read`."""
     for line in lines:
+        if isinstance(line, TooLong):
+            raise UnreadableInput("too_long", "a line is longer than max_document_bytes allows; raise it")
         read[IN] += len(line)
         yield line

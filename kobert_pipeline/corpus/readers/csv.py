@@ -70,7 +70,7 @@ class Csv(Reader):
             if isinstance(row, UnreadableInput):
                 yield row
                 continue
-            identity = row.cells[self.id] if self.id else f"{path.name}#{row.index}"
+            identity = (row.cells[self.id] if self.id else "") or f"{path.name}#{row.index}"
             for column in columns:
                 column_id = identity if len(columns) == 1 else f"{identity}:{column}"
                 yield Document(column_id, path.name, row.cells[column], self.ordered)

@@ -54,9 +54,9 @@ class Json(Reader):
                     "wrong_type", f"{location}: {self.text} leads to {type(text).__name__}, text was expected"
                 )
         identity = f"{path.name}#{index}"
-        if self.id:
-            identity = next((str(value) for value in follow(document, self.id, location)), "")
-        if not self.ordered and len(texts) > 1:  # a line is then a unit of its own, such as a review
+        if self.id and (value := next(follow(document, self.id, location), None)) not in (None, ""):
+            identity = str(value)
+        if not self.ordered and "*" in self.text.split("."):  # a line is then a unit of its own, such as a review
             texts = [" ".join(text.splitlines()) for text in texts]
         return Document(identity, path.name, "\n".join(texts), self.ordered, characters_in=count_characters(document))
 

@@ -12,7 +12,8 @@ from kobert_pipeline.tables.rows import read_json_lines
 from kobert_pipeline.tables.unreadable import Row, UnreadableInput, tried
 
 ROOM = 1_000_000
-"""Bytes that a line may have besides its text: keys, quotes, other values."""
+"""Bytes that a line may have besides its text: keys, quotes, other values. Its text may have twice its bytes, escaped
+as ASCII."""
 
 
 class JsonLines(Reader):
@@ -31,7 +32,7 @@ class JsonLines(Reader):
 
     def documents(self, path: Path) -> Iterator[Document | UnreadableInput]:
         """One per line that is not blank. Raises UnreadableInput for a file that has none."""
-        rows = read_json_lines(path, self.encoding, self.max_document_bytes + ROOM, lossy=True)
+        rows = read_json_lines(path, self.encoding, 2 * self.max_document_bytes + ROOM, lossy=True)
         for document in tried(rows, lambda first: self._document):
             if isinstance(document, UnreadableInput) and document.location and document.reason == TOO_LONG:
                 yield Document(f"{path.name}#{document.location.value}", path.name, "", self.ordered, TOO_LONG)
@@ -47,4 +48,5 @@ class JsonLines(Reader):
         identity = None if self.id is None else row.cells.get(self.id)
         name = row.location.path.name
         document_id = f"{name}#{row.location.value}" if identity is None else str(identity)
-        return Document(document_id, name, text_cell(row, self.text), self.ordered)
+        text = "" if row.cells[self.text] is None else text_cell(row, self.text)  # null is an empty cell
+        return Document(document_id, name, text, self.ordered)
