@@ -39,7 +39,7 @@ def run(
         run_dir: the folder of the run; default: `runs/RECIPE`.
         until: the last stage to run.
         redo: stages, or parts of one (`finetune/nsmc`), whose results are deleted and run again.
-        num_workers: processes of the stages corpus and analysis; default: one per core.
+        num_workers: processes of the stages before training; default: one per core.
         redo_changed: delete and run again every stage whose options or inputs have changed (otherwise an error).
 
     Returns a row per folder of the run: `job`, `status` (done, skipped or reused), `seconds`, `folder` and `counts`.
@@ -49,13 +49,15 @@ def run(
     from kobert_pipeline.config.recipe_file import as_set_options
     from kobert_pipeline.distributed import refuse_unsupported_launch
     from kobert_pipeline.files import locked
+    from kobert_pipeline.pipeline.fit import no_fit, recorded_fit
     from kobert_pipeline.pipeline.stages import plan
     from kobert_pipeline.progress import shown_on
     from kobert_pipeline.runs import runner
     from kobert_pipeline.runs.displays import ProgressLines
 
     refuse_unsupported_launch("run")
-    _, planned = plan(str(recipe), as_set_options(settings), Path(run_dir) if run_dir else None, num_workers)
+    fit = no_fit if "pretrain" in (redo or []) else recorded_fit
+    _, planned = plan(str(recipe), as_set_options(settings), Path(run_dir) if run_dir else None, num_workers, fit)
     with locked(planned[0].folder.parent), ProgressLines() as lines, shown_on(lines):
         outcomes = runner.run(planned, until=until, redo=redo, redo_changed=redo_changed)
     return [

@@ -27,7 +27,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 AsJsonLines = Annotated[bool, typer.Option("--json", help="Print one JSON object per text, each on its own line.")]
 Workers = Annotated[
     int | None,
-    typer.Option(min=1, help="Worker processes that read and analyse the corpus; default: one per core."),
+    typer.Option(min=1, help="Worker processes of the stages before training; default: one per core."),
 ]
 MINUTES = "Stop after this many minutes, a training with a checkpoint; the same command resumes. No schedule changes."
 Minutes = Annotated[float | None, typer.Option(metavar="N", help=MINUTES)]

@@ -12,7 +12,7 @@ from kobert_pipeline.cli.run_results import outcome_row, print_results
 from kobert_pipeline.distributed import is_main_process
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import locked
-from kobert_pipeline.progress import shown_on
+from kobert_pipeline.progress import current_display, shown_on
 from kobert_pipeline.runs.compare import Table, records, score_table
 from kobert_pipeline.runs.runner import Outcome, chosen_jobs, follow
 from kobert_pipeline.runs.runner import run as run_jobs
@@ -68,8 +68,13 @@ def _refuse_missing(only: str | None, stages: list[str], recipe: str) -> None:
 
 def _scores(outcomes: list[Outcome], run_dir: Path, columns: dict[str, str]) -> Table | None:
     """The table of scores with the recipe's `columns`; None without any, or without a fine-tuning."""
-    is_scored = columns and any(outcome.job.stage == "finetune" for outcome in outcomes)
-    return score_table([run_dir], columns) if is_scored else None
+    if not columns or not any(outcome.job.stage == "finetune" for outcome in outcomes):
+        return None
+    try:
+        return score_table([run_dir], columns)
+    except UserError as error:  # a misspelt score must not cost the outcome of hours
+        current_display().say(f"note     there is no table of scores: {error}")
+        return None
 
 
 def _print_outcome(

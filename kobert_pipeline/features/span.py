@@ -89,6 +89,11 @@ class SpanTask(Task):
         return self
 
     @property
+    def uses_kiwi(self) -> bool:
+        """Whether there are priors, or parts of speech."""
+        return self.pos_feature or self.answer_priors != NO_PRIORS
+
+    @property
     def type_count(self) -> int:
         """How many token types the model must have; 0 where those of any model do."""
         return (POS_TYPES if self.pos_feature else TYPES) if self.exact_match_feature else 0

@@ -104,9 +104,9 @@ def run(
 
 def analyzer_versions(options: FeaturesOptions, tokenizer: Path) -> dict[str, str]:
     """For the record, the versions of the analyzers that the features depend on: the tokenizer's, and Kiwi where
-    questions are made. Raises UserError for one that is not installed."""
+    questions are made or the task needs it. Raises UserError for one that is not installed."""
     settings = read_json(tokenizer / "tokenizer_config.json") if (tokenizer / VOCABULARY_FILE).is_file() else {}
-    names = {"kiwi"} if options.makes_questions else set[str]()
+    names = {"kiwi"} if options.makes_questions or options.task.uses_kiwi else set[str]()
     if has_morphemes(settings.get("analyzer", ""), settings.get("style", "")):
         names.add(settings["analyzer"])
     try:

@@ -189,6 +189,11 @@ class Task(Plugin):
         return logits | {"logits": [add_by_label(row, self._label_of_output, count) for row in logits["logits"]]}
 
     @property
+    def uses_kiwi(self) -> bool:
+        """Whether examples are read with Kiwi's tags, whatever the tokenizer."""
+        return False
+
+    @property
     def notes(self) -> list[str]:
         """What was assumed of labels, for those who read scores."""
         return list(self._notes)

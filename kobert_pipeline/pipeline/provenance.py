@@ -35,8 +35,8 @@ Manifest = dict[str, Any]
 
 PUBLIC_ENTRIES = ("options", "counts", "seconds", "cpu_seconds", "versions", "device", "fit", ROUNDED)
 """The entries of each stage's manifest that the training manifest repeats."""
-PRIVATE_COUNTS = ("contaminated_samples", "recurring_samples", "skipped")
-"""Counts of the corpus that are not published: they quote other people's texts or name the user's files."""
+PRIVATE_COUNTS = ("contaminated_samples", "recurring_samples", "skipped", "failed")
+"""Counts of corpus and analysis that are not published: they quote other people's texts or name the user's files."""
 
 
 NO_PART = ("shards", "pretrain", "checkpoint")
@@ -208,9 +208,9 @@ def training_history(recipe: Recipe, data_dir: Path, manifests: dict[str, Manife
     stages = {
         stage: {key: content[key] for key in PUBLIC_ENTRIES if key in content} for stage, content in manifests.items()
     }
-    if "corpus" in stages:
-        counts = stages["corpus"]["counts"]
-        stages["corpus"]["counts"] = {key: value for key, value in counts.items() if key not in PRIVATE_COUNTS}
+    for stage in stages.keys() & {"corpus", "analysis"}:
+        counts = stages[stage]["counts"]
+        stages[stage]["counts"] = {key: value for key, value in counts.items() if key not in PRIVATE_COUNTS}
     # a checkpoint without a corpus takes the place of these sections, and a recipe has only their defaults; left out
     # here and not in `without_data_dir`, which is in the fingerprint of models that are published already
     unused = SECTIONS_FROM_TEXT if recipe.checkpoint and recipe.corpus is None else ()
@@ -256,6 +256,13 @@ def results_of(
         seed_ablation=by_seed[best]["counts"].get(f"{split}_prior_ablation", {}),
         initial_weights=NO_NETWORK if "ngrams" in by_seed[best]["options"] else "pretrained",
     )  # fmt: skip
+
+
+def finished_seeds(recipe: Recipe, run_dir: Path, options: publish_stage.PublishOptions) -> tuple[Path, ...]:
+    """The folders of all seeds of the controls that are finished."""
+    seeds = ((name, str(seed)) for name in recipe.controls(options) for seed in recipe.finetune[name].seeds)
+    folders = (run_dir / "finetune" / name / seed for name, seed in seeds)
+    return tuple(filter(manifest.is_finished, folders))
 
 
 def finished_controls(controls: dict[str, list[Path]]) -> dict[str, list[Manifest]]:

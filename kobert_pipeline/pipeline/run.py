@@ -28,7 +28,7 @@ class Run:
     data_dir: Path
     run_dir: Path
     num_workers: int | None = None
-    """Worker processes of the stages `corpus` and `analysis`; None: one per core. It does not change the result."""
+    """Worker processes of the stages before training; None: one per core. It does not change the result."""
     report_to: tuple[Tracker, ...] = ()
     fit: Fit | None = None
     """How the token budget of the pretraining was fitted to a time, if it was."""

@@ -42,7 +42,7 @@ from kobert_pipeline.finetune.distill import Distillation
 from kobert_pipeline.finetune.ngrams import Ngrams
 from kobert_pipeline.pipeline.fit import FIT, recorded_fit, with_fit
 from kobert_pipeline.pipeline.preflight import refuse_unmatched, validate_checkpoint
-from kobert_pipeline.pipeline.provenance import card_inputs, publish_model
+from kobert_pipeline.pipeline.provenance import card_inputs, finished_seeds, publish_model
 from kobert_pipeline.pipeline.recipe import Recipe
 from kobert_pipeline.pipeline.run import Fit, Run, checkpoint_to_continue, data_folder, origin
 from kobert_pipeline.runs.runner import Job
@@ -372,6 +372,8 @@ def publish_jobs(recipe: Recipe, run: Run) -> Iterator[Job]:
             "publish", run.run_dir / "publish" / name, publish_stage.VERSION, options.dump(), name=name,
             writes=publish_stage.WRITES if recipe.checkpoint is None else publish_stage.FOREIGN_WRITES,
             inputs={stage: run.run_dir / stage for stage in origin(recipe).card_stages} | tuned,
+            # the card gives the scores of those that are finished, so they must match the recipe
+            candidates=finished_seeds(recipe, run.run_dir, options),
             # here and not in `inputs`, since a model may be published before its controls are trained
             extra_inputs=partial(card_inputs, recipe, run.name, options, controls),
             preflight=partial(publish_stage.refuse_missing_libraries, options),

@@ -21,9 +21,8 @@ NEXT, RANDOM = 0, 1
 """The values of `next_sentence_label` for NSP, as in HF."""
 IN_ORDER, SWAPPED = 0, 1
 """The values of `next_sentence_label` for ALBERT's sentence order prediction."""
-PairTask = Literal["next", "order"] | None
-"""What is predicted for a sequence pair: whether B follows A (NSP), or whether the two are in order (SOP). None: no
-pairs are formed."""
+PairTask = Literal["next", "order"]
+"""What is predicted for a sequence pair: whether B follows A (NSP), or whether the two are in order (SOP)."""
 
 
 class TextSpans(NamedTuple):
@@ -107,7 +106,7 @@ def plan_sequences(
         firsts, drawn = sequence_starts(after), rng.random(len(alone))
         stops = after[firsts]
         starts, ends = sentences.starts[firsts], sentences.ends[stops - 1]
-        is_pair = stops - firsts > 1 if pairs else np.zeros(len(firsts), bool)
+        is_pair = stops - firsts > 1
         # B begins at a random sentence of the sequence, but not at its first
         first_of_b = firsts + is_pair * (1 + (drawn[firsts] * (stops - firsts - 1)).astype(np.int64))
         middles = np.where(is_pair, sentences.starts[first_of_b], ends)

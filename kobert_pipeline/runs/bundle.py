@@ -135,7 +135,9 @@ def _contents(
         folder, content = job.folder.relative_to(run_dir).as_posix(), manifest.read(job.folder)
         logs = [name for name in files_below(job.folder) if name.startswith("logs/") and matches(name, job.writes)]
         paths = {name: job.folder / name for name in [*content["files"], *logs]}
-        if rounded := _round(paths, work / folder, round_weights) if round_weights else {}:
+        # not those of a published model, whose card and ONNX files say what they are
+        rounds = round_weights if job.stage != "publish" else None
+        if rounded := _round(paths, work / folder, rounds) if rounds else {}:
             # where weights were rounded twice, the first ones are the weights that scores were measured with
             content[ROUNDED] = {name: content["files"][name] for name in rounded} | content.get(ROUNDED, {})
             content["files"] |= {name: _size_and_digest(path) for name, path in rounded.items()}

@@ -44,6 +44,8 @@ CONFIG: dict[str, Any] = {
     # no names of files or people: neither access logs nor uvicorn's own logging, headers or trust in proxies
     "access_log": False, "log_config": None, "log_level": "error", "server_header": False, "proxy_headers": False,
     # uvloop would bring nothing (docs/results/serving.md)
+    # longer than the 60 s after which clients and proxies close idle connections: it is they who know if one is in use
+    "timeout_keep_alive": 75,
     "http": http_protocol(), "loop": "asyncio", "ws": "none", "lifespan": "on",
 }  # fmt: skip
 """The settings of uvicorn."""

@@ -24,9 +24,12 @@ OBJECTIVES: dict[str, Any] = {
     "mlm_rss": {"name": "mlm_rss", "stop_frequency": 0.02},
     **{
         f"mlm {sequence_format}": {"name": "mlm", "sequence_format": sequence_format}
-        for sequence_format in ("sentence_pair", "full_sentences", "doc_sentences")
+        for sequence_format in ("full_sentences", "doc_sentences")
     },
-    "mlm nsp": {"name": "mlm", "sequence_format": "segment_pair", "nsp": True},
+    **{
+        f"mlm {sequence_format}": {"name": "mlm", "sequence_format": sequence_format, "nsp": True}
+        for sequence_format in ("segment_pair", "sentence_pair")
+    },
 }
 
 

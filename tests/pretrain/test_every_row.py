@@ -193,6 +193,8 @@ def test_every_pair_that_does_not_fit_is_refused_before_any_work(kobert, corpora
         PretrainOptions(objective="mlm", architecture="gpt2")
     with pytest.raises(ValueError, match="nsp needs pairs"):
         PretrainOptions(objective={"name": "mlm", "nsp": True})
+    with pytest.raises(ValueError, match="which only next sentence prediction learns from; set nsp: true"):
+        PretrainOptions(objective={"name": "mlm", "sequence_format": "segment_pair"})
 
 
 BASE = {"num_hidden_layers": 12, "hidden_size": 768, "num_attention_heads": 12}

@@ -514,6 +514,10 @@ def test_a_control_from_scratch_is_in_the_card_once_it_is_finished(tiny, tmp_pat
     assert metadata(card.parent)["model-index"][0]["results"][0]["metrics"][0]["args"]["random_weights_mean"] == round(
         score, 2
     )
+    # a control of another recipe is none of this one
+    changed = [str(argument).replace("epochs: 1", "epochs: 2") for argument in arguments]
+    complaint = kobert("publish", tiny.recipe, *changed, "--redo").complaint
+    assert "nsmc-random/1 was created" in complaint and "epochs" in complaint
     # a control with `test: false` has no score beside the published one
     control, folder = run_dir / "finetune" / "nsmc-random" / "1", tmp_path / "unread"
     record = read_json(control / "manifest.json")

@@ -376,6 +376,7 @@ def test_features_of_another_version_of_the_analyzer_are_refused(tiny, tmp_path,
         ({"synthesize": {}}, "none", {"analyzer": kiwi.version()}),
         ({"pairs": {"kind": "questions"}}, "none", {"analyzer": kiwi.version()}),
         ({"pairs": {}}, "none", {}),
+        ({"task": {"name": "korquad", "answer_priors": {"type": 8}}}, "none", {"analyzer": kiwi.version()}),
     ],
 )
 def test_features_record_the_analyzers_that_they_depend_on(from_corpus, style, expected, tmp_path) -> None:

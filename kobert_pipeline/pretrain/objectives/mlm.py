@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Mlm(MaskedObjective):
-    """MLM over full sentences or pairs, optionally with NSP."""
+    """MLM over full sentences, or over pairs with NSP."""
 
     name: Literal["mlm"] = "mlm"
 
@@ -27,7 +27,7 @@ class Mlm(MaskedObjective):
     """segment_pair: two segments of several sentences; sentence_pair: two single sentences; full_sentences: as many
     sentences as fit, across document boundaries, which a [SEP] marks; doc_sentences: as many as fit of one document."""
     nsp: bool = False
-    """Whether to add next sentence prediction; requires a pair format."""
+    """Whether to add next sentence prediction, which pair formats are for."""
     short_seq_prob: float = Field(0.1, ge=0, le=1)
     """With segment_pair, the share of sequences that get a random length below max_length."""
 
@@ -37,6 +37,11 @@ class Mlm(MaskedObjective):
             raise ValueError(
                 f"nsp needs pairs, but sequence_format is {self.sequence_format}; set it to segment_pair or "
                 "sentence_pair"
+            )
+        if self.sequence_format.endswith("pair") and not self.nsp:
+            raise ValueError(
+                f"with sequence_format {self.sequence_format} half of the pairs are of two texts, which only next "
+                "sentence prediction learns from; set nsp: true, or sequence_format: full_sentences"
             )
         return self
 
