@@ -43,27 +43,24 @@ def run(
         redo_changed: delete and run again every stage whose options or inputs have changed (otherwise an error).
 
     Returns a row per folder of the run: `job`, `status` (done, skipped or reused), `seconds`, `folder` and `counts`.
-    Raises UserError, with the sentence that the command prints. It runs in one process; several ranks train by the
-    commands `kobert pretrain` and `kobert finetune`.
+    Raises UserError, with the sentence that the command prints. Several ranks train by the commands.
     """
     from kobert_pipeline.config.recipe_file import as_set_options
     from kobert_pipeline.distributed import refuse_unsupported_launch
     from kobert_pipeline.files import locked
-    from kobert_pipeline.pipeline.fit import no_fit, recorded_fit
+    from kobert_pipeline.pipeline.fit import fit_before
     from kobert_pipeline.pipeline.stages import plan
     from kobert_pipeline.progress import shown_on
     from kobert_pipeline.runs import runner
     from kobert_pipeline.runs.displays import ProgressLines
 
     refuse_unsupported_launch("run")
-    fit = no_fit if "pretrain" in (redo or []) else recorded_fit
-    _, planned = plan(str(recipe), as_set_options(settings), Path(run_dir) if run_dir else None, num_workers, fit)
+    folder = Path(run_dir) if run_dir else None
+    _, planned = plan(str(recipe), as_set_options(settings), folder, num_workers, fit_before(redo))
     with locked(planned[0].folder.parent), ProgressLines() as lines, shown_on(lines):
         outcomes = runner.run(planned, until=until, redo=redo, redo_changed=redo_changed)
-    return [
-        {"job": done.job.title, "folder": done.job.folder} | {key: getattr(done, key) for key in OUTCOME}
-        for done in outcomes
-    ]
+    heads = ({"job": done.job.title, "folder": done.job.folder} for done in outcomes)
+    return [head | {key: getattr(done, key) for key in OUTCOME} for head, done in zip(heads, outcomes, strict=True)]
 
 
 def load(folder: str | Path, tokenizer: str | Path | None = None, backend: str = "auto") -> "Checkpoint":

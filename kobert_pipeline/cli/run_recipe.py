@@ -37,12 +37,12 @@ def run_recipe(
     started = time.monotonic()
     interrupt_on_sigterm()  # before the slow imports, so that a SIGTERM during them exits cleanly too
     from kobert_pipeline.pipeline.duration import expect
-    from kobert_pipeline.pipeline.fit import measured_fit, no_fit, recorded_fit
+    from kobert_pipeline.pipeline.fit import fit_before, measured_fit
     from kobert_pipeline.pipeline.stages import plan
     from kobert_pipeline.runs.displays import progress_display
 
     redoes = "pretrain" in (redo or [])
-    loaded, planned = plan(recipe, settings, run_dir, num_workers, no_fit if redoes else recorded_fit, before_test)
+    loaded, planned = plan(recipe, settings, run_dir, num_workers, fit_before(redo), before_test)
     _refuse_missing(only, [job.stage for job in planned], recipe)
     if not is_main_process():
         # without the lock of the folder, which rank 0 holds for all

@@ -7,6 +7,7 @@ as long as the recipe's own `total_tokens` stays the same.
 
 import tempfile
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,6 +44,12 @@ def recorded_fit(recipe: Recipe, run: Run) -> Fit | None:
 
 def no_fit(recipe: Recipe, run: Run) -> None:
     """The recipe's own budget, whatever the records say."""
+
+
+def fit_before(redo: list[str] | None) -> Callable[[Recipe, Run], Fit | None]:
+    """Where the budget of a run is from in which these stages are run again: from the records, unless pretraining is
+    one of them."""
+    return no_fit if "pretrain" in (redo or []) else recorded_fit
 
 
 def with_fit(recipe: Recipe, fit: Fit | None) -> Recipe:
