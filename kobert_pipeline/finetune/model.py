@@ -34,7 +34,7 @@ from kobert_pipeline.finetune.feature_based import CONFIG, FeatureBasedClassifie
 from kobert_pipeline.finetune.inference_state import added_tokens
 from kobert_pipeline.finetune.packed import packed, packed_view
 from kobert_pipeline.finetune.pooling import SentenceVectors
-from kobert_pipeline.progress import report, track
+from kobert_pipeline.progress import current_display, report, track
 from kobert_pipeline.questions.exact_match import TYPES
 from kobert_pipeline.tokenizer.special_tokens import PAD_ID
 from kobert_pipeline.training.attention import freeze_angles
@@ -156,6 +156,12 @@ def _config(task: Task, pretrained: Path, plan: "FinetunePlan", max_length: int)
     # stored in the model: inference must split texts into windows of the same length, as the task was configured here
     before = added_tokens(config.to_dict())
     tokens = {"added_tokens": list(task.added_tokens) or before} if task.added_tokens or before else {}
+    known = (getattr(config, "task_specific_params", None) or {}).get(task.name, {})
+    if missing := [name for name in task.inference_options if known.get(name) is True and not getattr(task, name)]:
+        current_display().say(
+            f"note     the model to start from was trained with {', '.join(missing)} in the options of its task, which "
+            "these features leave out; what it has learned may depend on them"
+        )
     config.task_specific_params = {task.name: {"max_length": max_length, **tokens} | task.inference_state()}
     # pretraining used no dropout, but fine-tuning sees every example several times. Not in attention, where dropout
     # would rule out the fast kernels on CPU

@@ -217,7 +217,7 @@ def test_workers_that_cannot_start_are_no_documents_fault():
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (None, "is not a file"),
+        (None, "does not exist"),
         ("", "is empty"),
         ("모델\n모델\tNNQ\n", r"words.tsv, line 2: .*'NNQ' is no tag.*did you mean"),
         ("대한 민국\n", r"a form without white space.*'민국' is no tag"),

@@ -19,6 +19,7 @@ from kobert_pipeline.features.tasks.korquad import KorQuad
 from kobert_pipeline.features.tasks.nsmc import Nsmc
 from kobert_pipeline.files import read_json, sha256, write_json
 from kobert_pipeline.finetune.distill import encode_for_student
+from kobert_pipeline.pretrain.architectures.splinter import Splinter
 from kobert_pipeline.tokenizer.loading import vocabulary_in
 
 REVIEWS = {"train": "reviews_train.txt", "test": "reviews_test.txt"}
@@ -257,9 +258,14 @@ def test_soft_labelled_texts_lose_their_white_space_with_any_tokenizer(tmp_path:
 
 
 def test_check_names_a_task_for_which_a_checkpoint_has_no_head(data: Path, tmp_path: Path, kobert: Callable) -> None:
-    path = recipe(tmp_path, "mini-korquad", data, publish={})
-    said = kobert("check", path).complaint
-    assert "finetune.nsmc uses the task nsmc, for which mini-korquad (of the type splinter) has no head" in said
+    bert, folder = made("kcbert", tmp_path), tmp_path / "splinter"
+    architecture = Splinter(num_hidden_layers=1, hidden_size=32, num_attention_heads=2, max_position_embeddings=96)
+    config = architecture.config(read_json(bert / "config.json")["vocab_size"])
+    architecture.save(architecture.model(config, "spans"), folder)
+    for path in [*bert.glob("*token*"), *bert.glob("vocab*")]:
+        shutil.copy(path, folder)
+    said = kobert("check", recipe(tmp_path, folder, data, publish={})).complaint
+    assert f"finetune.nsmc uses the task nsmc, for which {folder} (of the type splinter) has no head" in said
 
 
 @pytest.mark.parametrize("name", ["../gone", "./gone", "/gone/model", "~/model", "models/run/gone", "some/-bert"])

@@ -241,6 +241,19 @@ def test_parts_of_speech_are_token_types_that_begin_as_those_without(tmp_path: P
     assert torch.equal(types, before.repeat(POS_TYPES // TYPES, 1))
 
 
+def test_features_without_what_a_model_was_trained_with_are_noted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    architecture = Bert(num_hidden_layers=1, hidden_size=32, num_attention_heads=2, max_position_embeddings=96)
+    architecture.save(architecture.model(architecture.config(300), "masked"), tmp_path / "bert")
+    matches = Task.choose({"name": "korquad", "exact_match_feature": True})
+    build(matches, tmp_path / "bert", False, FinetunePlan(), 16).save_pretrained(tmp_path / "matches")
+    build(matches, tmp_path / "matches", False, FinetunePlan(), 16)
+    assert "note" not in capsys.readouterr().err
+    build(Task.choose("korquad"), tmp_path / "matches", False, FinetunePlan(), 16)
+    assert "was trained with exact_match_feature in the options of its task" in capsys.readouterr().err
+
+
 def test_architectures_without_token_types_have_no_exact_match_feature(tmp_path: Path) -> None:
     """Those that say so are those that `build` refuses, and a recipe names them before anything is trained."""
     task = Task.choose({"name": "korquad", "exact_match_feature": True})

@@ -117,14 +117,6 @@ def test_sequences_are_a_function_of_the_generator(shards: Shards, max_length: i
     assert rows(first) == rows(second)
 
 
-@given(corpora, lengths, generators)
-def test_without_pairs_every_token_is_in_one_a(shards: Shards, max_length: int, rng: np.random.Generator) -> None:
-    table = rows(plan_sequences(shards, max_length, 0.1, None, rng))
-    assert not any(is_pair(b) for _, b, _ in table)
-    assert [a[0] for a, _, _ in table] == [0, *(a[1] for a, _, _ in table[:-1])]
-    assert table[-1][0][1] == len(shards)
-
-
 def test_about_half_of_the_pairs_are_random() -> None:
     label = plan_sequences(shards_of(articles(200)), 40, 0.1, "next", np.random.default_rng(5)).next_sentence_label
     paired = label[label != IGNORE_INDEX]
@@ -148,8 +140,8 @@ def test_a_single_document_has_no_random_pair() -> None:
 
 def test_sequences_are_filled_unless_they_are_to_be_short() -> None:
     shards = shards_of([(True, [[4] * 100])])
-    full, short = (plan_sequences(shards, 35, share, None, np.random.default_rng(1)).lengths for share in (0.0, 1.0))
-    assert set(full[:-1].tolist()) == {34}  # eight sentences of four, and a ninth would not fit
+    full, short = (plan_sequences(shards, 35, share, "order", np.random.default_rng(1)).lengths for share in (0.0, 1.0))
+    assert set(full[:-1].tolist()) == {35}  # eight sentences of four, and a ninth would not fit
     assert len(short) > 1.3 * len(full)
 
 
