@@ -47,20 +47,20 @@ class Chat(Reader):
                 raise UnreadableInput(
                     "other_form", f"{path} is {form.description if form else f'{NO_LOG}; use the reader text'}"
                 )
-            yield from blocks(_counted(chain(head, file), read), forms)
+            yield from blocks(_counted(chain(head, file), read, path), forms)
 
     def _rows(self, path: Path, read: Counter[str]) -> Iterator[Block]:
         """The messages of KakaoTalk's table; rows that cannot be read are refused with the file."""
         advice = f"; it is {NO_LOG}, use the reader csv"
         for row in readable(read_csv(path, encoding=self.encoding, columns=dict.fromkeys(COLUMNS, advice), lossy=True)):
             date, message = row.cells["Date"].partition(" ")[0], row.cells["Message"]
-            yield date, list(_counted(message.splitlines(), read))
+            yield date, list(_counted(message.splitlines(), read, path))
 
 
-def _counted(lines: Iterable[str], read: Counter[str]) -> Iterator[str]:
-    """The lines, whose characters are added to `read`."""
+def _counted(lines: Iterable[str], read: Counter[str], path: Path) -> Iterator[str]:
+    """The lines of a file, whose characters are added to `read`. Raises UnreadableInput for one that is too long."""
     for line in lines:
         if isinstance(line, TooLong):
-            raise UnreadableInput("too_long", "a line is longer than max_document_bytes allows; raise it")
+            raise UnreadableInput("too_long", f"{path}: a line is longer than max_document_bytes allows; raise it")
         read[IN] += len(line)
         yield line
