@@ -43,7 +43,7 @@ def run(
         redo_changed: delete and run again every stage whose options or inputs have changed (otherwise an error).
 
     Returns a row per folder of the run: `job`, `status` (done, skipped or reused), `seconds`, `folder` and `counts`.
-    Raises UserError, with the sentence that the command prints. Several ranks train by the commands.
+    Raises UserError with the sentence that the command prints. Several ranks train by `kobert pretrain` or `finetune`.
     """
     from kobert_pipeline.config.recipe_file import as_set_options
     from kobert_pipeline.distributed import refuse_unsupported_launch
@@ -59,8 +59,12 @@ def run(
     _, planned = plan(str(recipe), as_set_options(settings), folder, num_workers, fit_before(redo))
     with locked(planned[0].folder.parent), ProgressLines() as lines, shown_on(lines):
         outcomes = runner.run(planned, until=until, redo=redo, redo_changed=redo_changed)
-    heads = ({"job": done.job.title, "folder": done.job.folder} for done in outcomes)
-    return [head | {key: getattr(done, key) for key in OUTCOME} for head, done in zip(heads, outcomes, strict=True)]
+    return [_row(done) for done in outcomes]
+
+
+def _row(done: Any) -> dict[str, Any]:
+    """What `run` returns of the outcome of a job."""
+    return {"job": done.job.title, "folder": done.job.folder} | {key: getattr(done, key) for key in OUTCOME}
 
 
 def load(folder: str | Path, tokenizer: str | Path | None = None, backend: str = "auto") -> "Checkpoint":

@@ -21,8 +21,8 @@ from kobert_pipeline.tables.columns import (
     IDS,
     RowField,
     cell,
+    cell_of,
     find_columns,
-    has_column,
     parse_container,
     text_of,
     whole_number,
@@ -180,11 +180,6 @@ def tags_of(value: Any) -> Any:
     if not isinstance(tags, list):
         return tags
     return [int(tag) if isinstance(tag, str) and re.fullmatch("[0-9]+", tag) else tag for tag in tags]
-
-
-def cell_of(row: Row, column: str) -> Any:
-    """The value of a row in a column; None where it has none."""
-    return cell(row, column) if has_column(row.cells, column) else None
 
 
 def choose_columns(rows: list[Row], task: str, options: EntityColumns) -> dict[str, str]:

@@ -372,7 +372,7 @@ def publish_jobs(recipe: Recipe, run: Run) -> Iterator[Job]:
             "publish", run.run_dir / "publish" / name, publish_stage.VERSION, options.dump(), name=name,
             writes=publish_stage.WRITES if recipe.checkpoint is None else publish_stage.FOREIGN_WRITES,
             inputs={stage: run.run_dir / stage for stage in origin(recipe).card_stages} | tuned,
-            # the card gives the scores of those that are finished, so they must match the recipe
+            # the card gives the scores of finished controls, so these must match the recipe
             candidates=finished_seeds(recipe, run.run_dir, options),
             # here and not in `inputs`, since a model may be published before its controls are trained
             extra_inputs=partial(card_inputs, recipe, run.name, options, controls),

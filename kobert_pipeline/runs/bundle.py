@@ -135,7 +135,7 @@ def _contents(
         folder, content = job.folder.relative_to(run_dir).as_posix(), manifest.read(job.folder)
         logs = [name for name in files_below(job.folder) if name.startswith("logs/") and matches(name, job.writes)]
         paths = {name: job.folder / name for name in [*content["files"], *logs]}
-        # not those of a published model, whose card and ONNX files say what they are
+        # a published model stays as it is, since its card and ONNX files say what its weights are
         rounds = round_weights if job.stage != "publish" else None
         if rounded := _round(paths, work / folder, rounds) if rounds else {}:
             # where weights were rounded twice, the first ones are the weights that scores were measured with

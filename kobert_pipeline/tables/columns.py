@@ -121,6 +121,11 @@ def cell(row: Row, column: str) -> Any:
     return values[column]
 
 
+def cell_of(row: Row, column: str) -> Any:
+    """The value of a row in a column, which may be a field of an object; None where it has none."""
+    return cell(row, column) if has_column(row.cells, column) else None
+
+
 def values_of(row: Row, columns: dict[str, str]) -> dict[str, Any]:
     """The value of each field of a row. Raises UnreadableInput for a row without it."""
     return {field: cell(row, column) for field, column in columns.items()}

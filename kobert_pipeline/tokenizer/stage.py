@@ -182,8 +182,8 @@ def run(options: TokenizerOptions, analysis: Path, data_dir: Path, out: Path) ->
     if base is not None and options.keep == "all":
         backend = grow_vocabulary(base, trained, options.subword.vocab_size)
     if options.user_words:
-        kept = base.get_vocab() if base is not None and options.keep == "all" else {}
-        backend = add_words(backend, vocabulary_forms(analyzer), kept, trained)
+        old_vocabulary = base.get_vocab() if base is not None and options.keep == "all" else {}
+        backend = add_words(backend, vocabulary_forms(analyzer), old_vocabulary, trained)
     if base is not None:
         write_json(out / ORIGINS_FILE, origins(base, backend))
     if (supported := backend.get_vocab_size()) < options.subword.vocab_size:

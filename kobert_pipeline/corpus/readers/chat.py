@@ -58,7 +58,7 @@ class Chat(Reader):
 
 
 def _counted(lines: Iterable[str], read: Counter[str], path: Path) -> Iterator[str]:
-    """The lines of a file, whose characters are added to `read`. Raises UnreadableInput for one that is too long."""
+    """The lines of a file, whose characters are added to `read`. Raises UnreadableInput for a line that is too long."""
     for line in lines:
         if isinstance(line, TooLong):
             raise UnreadableInput("too_long", f"{path}: a line is longer than max_document_bytes allows; raise it")

@@ -25,7 +25,7 @@ from kobert_pipeline.features.labelled import (
 )
 from kobert_pipeline.features.metrics import f1_threshold, indicators, multilabel_report, multilabel_scores
 from kobert_pipeline.features.task import Example
-from kobert_pipeline.tables.columns import RowField, cell, find_columns, has_column, label_value
+from kobert_pipeline.tables.columns import RowField, cell, cell_of, find_columns, has_column, label_value
 from kobert_pipeline.tables.label_studio import with_choices
 from kobert_pipeline.tables.rows import read_rows
 from kobert_pipeline.tables.unreadable import Row, readable, tried
@@ -99,7 +99,7 @@ class Multilabel(FoundLabelsTask):
         if not rows or not self.lists_labels(rows[0]):
             return False
         column = find_columns(rows[0], self.fields(rows[0]), self.name)["label"]
-        lists = [self.items(cell(row, column) if has_column(row.cells, column) else None) for row in rows]
+        lists = [self.items(cell_of(row, column)) for row in rows]
         return all(len(items) == 2 and None not in map(binary, items) for items in lists)
 
     def fit_labels(self, train: list[Path]) -> Self:
