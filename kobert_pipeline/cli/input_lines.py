@@ -27,6 +27,8 @@ def text_batches(texts: list[str], option: str = "- <") -> Iterator[list[str]]:
     is empty or not UTF-8."""
     if texts == ["-"]:
         return stdin_batches()
+    if "-" in texts:
+        raise UserError("- reads texts from standard input; give it alone, or only texts")
     refuse_undecodable(texts)
     if named := next(filter(os.path.isfile, texts), None):
         print(f"{named} is a file, but its name is read as the text; {option} {named} reads its texts", file=sys.stderr)
@@ -64,15 +66,32 @@ def file_batches(names: list[str], column: str | None = None) -> Iterator[list[s
     column."""
     for name in names:
         if column is not None:
-            from kobert_pipeline.inference.table_fields import column_batches  # lines need nothing of it
-
-            yield from column_batches(Path(name), column)
+            yield from _column_batches(name, column)
         elif name == "-":
             yield from stdin_batches()
         else:
             refuse_bad_lines(Path(name))
             note_format(name)
             yield from _from_first_text(_detected_lines(Path(name)), name)
+
+
+def _column_batches(name: str, column: str) -> Iterator[list[str]]:
+    """The texts in a column of a table, some at a time. Says how many blank rows above the last text have none."""
+    from kobert_pipeline.inference.table_fields import ROWS, column_texts  # lines need nothing of it
+
+    count, last = 0, 0
+    rows = column_texts(Path(name), column)
+    while batch := list(islice(rows, ROWS)):
+        yield [text for text, _ in batch]
+        count, last = count + len(batch), batch[-1][1].get("row", 0)
+    if last > count:
+        note_blank_rows(name, last - count)
+
+
+@cache  # once for a file that is read twice
+def note_blank_rows(name: str, count: int) -> None:
+    """Say how many rows of a table are left out, since none of their cells has a text."""
+    print(f"note: {name}: blank rows left out: {count:,}, so the n-th text may be of a later row", file=sys.stderr)
 
 
 def refuse_bad_lines(path: Path) -> None:
@@ -143,12 +162,18 @@ def line_batches(stream: Any, name: str) -> Iterator[list[str]]:
 
 
 def _decoded_blocks(stream: Any) -> Iterator[list[str]]:
-    rest, count = b"", 0
+    rest, count, ends_by_cr = b"", 0, None
     while True:
         block = stream.read1(READ_BYTES)
+        rest += block
+        if ends_by_cr is None and (b"\n" in rest or len(rest) >= READ_BYTES or not block):
+            # as `open_lines` recognizes old Macs' line ends
+            head = rest[:READ_BYTES]
+            ends_by_cr = b"\r" in head and b"\n" not in head
+        rest = rest.replace(b"\r", b"\n") if ends_by_cr else rest
         # bytes are split, not text: a block may end inside a character. str.splitlines() would also split at form
         # feeds and Unicode line separators inside a text
-        *complete, rest = (rest + block).split(b"\n")
+        *complete, rest = rest.split(b"\n")
         if not block and rest:
             complete, rest = [*complete, rest], b""
         lines = []
@@ -156,7 +181,7 @@ def _decoded_blocks(stream: Any) -> Iterator[list[str]]:
             count += 1
             try:
                 # Windows editors begin a file with a byte order mark
-                lines.append(line.decode("utf-8" if count > 1 else "utf-8-sig").removesuffix("\r"))
+                lines.append(line.decode("utf-8" if count > 1 else "utf-8-sig").rstrip("\r"))
             except UnicodeDecodeError as error:
                 error.reason += f" in line {count}"
                 raise

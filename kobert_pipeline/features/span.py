@@ -103,13 +103,8 @@ class SpanTask(Task):
         `example` (n,) is the example of each window; with `whole_words`, `word_boundaries` (tokens, 2) is 1 where a
         morpheme begins and where one ends; with priors there are the arrays of `AnswerPriors`. The answer to a
         window that does not contain it is [CLS], 0."""
-        # [CLS] question [SEP] context [SEP]: 3 special tokens, and at least half of the rest is for the context
-        longest = min(self.max_question_tokens, (max_length - 3) // 2)
-        mark = f" {tokenizer.mask_token}" if self.question_token else ""
-        longest -= self.question_token
-        questions = [self._shorten_question(example["question"], longest, tokenizer) + mark for example in examples]
         encoded = tokenizer(
-            questions,
+            [self.question_text(example["question"], tokenizer, max_length) for example in examples],
             [replace_surrogates(example["context"]) for example in examples],
             truncation="only_second",
             max_length=max_length,
@@ -154,8 +149,14 @@ class SpanTask(Task):
             for row, spans, example in windows
         ]  # fmt: skip
 
+    def question_text(self, question: str, tokenizer: Any, max_length: int) -> str:
+        """A question as the model reads it: shortened, and with the `question_token`."""
+        # [CLS] question [SEP] context [SEP]: 3 special tokens, and at least half of the rest is for the context
+        longest = min(self.max_question_tokens, (max_length - 3) // 2) - self.question_token
+        mark = f" {tokenizer.mask_token}" if self.question_token else ""
+        return self._shorten_question(replace_surrogates(question), longest, tokenizer) + mark
+
     def _shorten_question(self, question: str, longest: int, tokenizer: Any) -> str:
-        question = replace_surrogates(question)
         if 4 * len(question) <= longest:  # a character has at most four tokens, of bytes
             return question
         encoded = tokenizer(

@@ -131,10 +131,3 @@ def column_texts(path: Path, column: str, id_name: str | None = None) -> Iterato
         return lambda row: (nullable_text(row, column), row_names(row, ids))
 
     return stream_each(path, maker)
-
-
-def column_batches(path: Path, column: str) -> Iterator[list[str]]:
-    """The texts of `column_texts`, some at a time."""
-    texts = (text for text, _ in column_texts(path, column))
-    while batch := list(islice(texts, ROWS)):
-        yield batch

@@ -1,12 +1,13 @@
 """The task of a checkpoint: the one that it names, or one for its head, with the labels of its model."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pydantic_core import PydanticCustomError
 
 from kobert_pipeline.errors import UserError
+from kobert_pipeline.features.span import SpanTask
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.features.tasks.multilabel import Multilabel
 from kobert_pipeline.files import read_json
@@ -83,6 +84,15 @@ def task_by_head(folder: Path, model: Any) -> dict[str, Any]:
     elif name == "classification" and model.config.problem_type not in (None, "single_label_classification"):
         raise UserError(f"{folder} names no task and is for {model.config.problem_type}; use it through transformers")
     return {"name": name}
+
+
+def texts_as_read(config: dict[str, Any], tokenizer: Any, texts: Sequence[str], max_length: int) -> list[str]:
+    """The texts, of a question and its context the question as the task of a model's fine-tuning reads it."""
+    name, state = fine_tuned_for(config)
+    task = Task.choose({"name": name}).with_inference_state(state) if name and len(texts) == 2 else None
+    if not isinstance(task, SpanTask):
+        return list(texts)
+    return [task.question_text(texts[0], tokenizer, max_length), texts[1]]
 
 
 def for_model(task: Task, model: Any, label_names: Mapping[str, int | str] | None = None) -> Task:

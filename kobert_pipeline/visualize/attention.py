@@ -18,6 +18,7 @@ from kobert_pipeline.finetune.inference_state import fine_tuned_for
 from kobert_pipeline.finetune.model import drop_unsupported_inputs
 from kobert_pipeline.finetune.pooling import encoder_of
 from kobert_pipeline.inference.loading import load_encoder
+from kobert_pipeline.inference.task_of_checkpoint import texts_as_read
 from kobert_pipeline.questions.exact_match import match_types
 from kobert_pipeline.questions.pos_feature import classes_of, with_parts_of_speech
 from kobert_pipeline.tokenizer.loading import is_morpheme_tokenizer
@@ -74,7 +75,8 @@ class Attention:
         """The attention of a model in one forward pass over a text, or over two as a pair. `name` is the model's, for
         titles; longer texts are truncated to `max_tokens`. Raises UserError for a text without tokens, or a model whose
         attention cannot be read."""
-        tokens = Tokens.of(tokenizer, texts, min(tokenizer.model_max_length, max_tokens or MAX_TOKENS))
+        longest = min(tokenizer.model_max_length, max_tokens or MAX_TOKENS)
+        tokens = Tokens.of(tokenizer, texts_as_read(model.config.to_dict(), tokenizer, texts, longest), longest)
         if not tokens.tokens:
             raise UserError("the text has no tokens; give one with at least a word")
         weights = attention_weights(model, tokens)
@@ -156,7 +158,7 @@ def attention_weights(model: Any, tokens: Tokens) -> np.ndarray:
             "checkpoint such as a BERT, RoBERTa, ELECTRA or GPT-2"
         )
     weights = torch.cat(layers).float().cpu().numpy()
-    refuse_not_finite(encoder.name_or_path, {"attention": [weights]}, "attention weights")
+    refuse_not_finite(str(getattr(model, "name_or_path", "")), {"attention": [weights]}, "attention weights")
     return weights
 
 

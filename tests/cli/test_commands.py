@@ -650,6 +650,14 @@ def test_lines_are_read_as_many_as_are_there() -> None:
     assert list(input_lines.line_batches(io.BytesIO(text.encode()), "-")) == [["", "가나", "", "다\x0c라"], ["끝"]]
 
 
+@pytest.mark.parametrize("text", ["가\r나\r\r다\r", "가\r나", "가\r\r\n나\r다\n", "가나다\r" * 20_000])
+def test_standard_input_has_the_line_ends_of_files(tmp_path, text: str) -> None:
+    (tmp_path / "mac.txt").write_bytes(text.encode())
+    lines = [line for batch in input_lines.file_batches([str(tmp_path / "mac.txt")]) for line in batch]
+    batches = input_lines.line_batches(io.BytesIO(text.encode()), "-")
+    assert [line for batch in batches for line in batch] == lines
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kobert_pipeline.cli.input_lines import file_batches, text_batches
-from kobert_pipeline.errors import UserErrors
+from kobert_pipeline.errors import UserError, UserErrors
 
 
 def test_the_name_of_a_file_is_a_text_but_with_a_warning(
@@ -33,6 +33,21 @@ def test_an_argument_in_another_encoding_is_refused(command: list[str], kobert: 
     name, *more = command
     cp949 = "좋다".encode("cp949").decode("utf-8", "surrogateescape")  # as Python reads it
     assert " 1 is not UTF-8; convert it first" in kobert(name, "mini-nsmc", *more, cp949).complaint
+
+
+@pytest.mark.parametrize("texts", [["-", "좋다"], ["좋다", "-"], ["-", "-"]])
+def test_standard_input_beside_other_texts_is_refused(texts: list[str]) -> None:
+    with pytest.raises(UserError, match="- reads texts from standard input; give it alone, or only texts"):
+        text_batches(texts)
+
+
+def test_blank_rows_of_a_table_are_left_out_with_one_note(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("text,n\n가,1\n,\n,2\n나,3\n", encoding="utf-8")
+    for _ in range(2):  # `embed` counts the rows first
+        assert list(file_batches([str(path)], "text")) == [["가", "", "나"]]
+    note = f"note: {path}: blank rows left out: 1, so the n-th text may be of a later row\n"
+    assert capsys.readouterr().err == note
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,9 @@
 """The page is served with a policy that forbids all but itself; scores of cards, attention and the list of models."""
 
+import json
 import re
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +52,23 @@ def test_page_has_no_reference_to_elsewhere_and_makes_no_html_of_texts(client_of
     for words in ("innerHTML", "outerHTML", "insertAdjacent", "document.write", "eval(", "localStorage", "cookie"):
         assert words not in html
     assert not re.search(r"<[^>]+ (on\w+|style)=", html), "the policy would stop them"
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="node runs the script of the page; it is missing")
+def test_similar_texts_are_ranked_as_the_model_was_trained_and_may_be_none() -> None:
+    words, tabs = ((page.PAGES / name).read_text(encoding="utf-8") for name in ("words.js", "tabs.js"))
+    stubs = "const [setUpAttention, forgetAttention, showAttention] = [], say = (word) => WORDS.ko[word];"
+    asked = (
+        "const { choices, body, show } = TABS.similar;"
+        "const sent = choices.by.map((by) => body({ query: '눈', texts: '비', by }).by);"
+        "console.log(JSON.stringify([sent, choices.by.map(say), show({ data: [] })]));"
+    )
+    run = subprocess.run(["node", "-e", words + stubs + tabs + asked], capture_output=True, text=True, check=True)
+    assert json.loads(run.stdout) == [
+        [None, "hybrid", "bm25"],
+        ["문장 벡터", "둘 다", "같은 단어 (BM25)"],
+        ["단어나 단어의 일부라도 같은 문장이 없습니다."],
+    ]
 
 
 def test_both_languages_have_the_same_words(client_of: Any) -> None:

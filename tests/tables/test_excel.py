@@ -15,7 +15,7 @@ from kobert_pipeline.corpus.readers.csv import Csv
 from kobert_pipeline.corpus.readers.nsmc import Nsmc
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.task import Task
-from kobert_pipeline.inference.table_fields import column_batches
+from kobert_pipeline.inference.table_fields import column_texts
 from kobert_pipeline.tables.rows import read_rows
 from kobert_pipeline.tables.unreadable import Row, UnreadableInput, readable
 
@@ -136,7 +136,7 @@ def test_a_wrong_sheet_is_refused(tmp_path: Path, rows: list, said: str) -> None
 READERS = [
     lambda path: [document.text for document in Csv(path="a.xlsx", text="document").documents(path)],
     lambda path: [document.text for document in Nsmc(path="a.xlsx").documents(path)],
-    lambda path: [text for batch in column_batches(path, "document") for text in batch],
+    lambda path: [text for text, _ in column_texts(path, "document")],
     lambda path: [example["text"] for example in Task.choose("nsmc").read(path)],
     lambda path: [example["text"] for example in Task.choose("classification").read(path)],
 ]

@@ -83,6 +83,22 @@ def test_a_question_is_read_with_the_token_types_of_its_fine_tuning(nsmc: Path) 
         np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
+@pytest.mark.parametrize("options", [{"question_token": True}, {"max_question_tokens": 4}])
+def test_a_question_is_read_as_in_its_fine_tuning(nsmc: Path, options: dict[str, Any]) -> None:
+    tokenizer: Any = load_tokenizer(nsmc)
+    config = transformers.BertConfig(
+        vocab_size=len(tokenizer), hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16,
+        task_specific_params={"korquad": {"max_length": 64} | options},
+    )  # fmt: skip
+    model = transformers.BertForQuestionAnswering(config).eval()
+    example = {"id": "", "question": "칼국수를 또 먹고 싶다고 했나?", "context": TEXT, "answers": []}
+    expected = Task.choose({"name": "korquad"} | options).featurize([example], tokenizer, 64)["input_ids"]
+    attention = Attention.of("model", model, tokenizer, [example["question"], TEXT])
+    assert [unit.detail.partition("(id ")[2].split(")")[0] for unit in attention.units["tokens"]] == [
+        str(token_id) for token_id in expected
+    ]
+
+
 def groups(size: int) -> st.SearchStrategy[list[list[int]]]:
     """Units of tokens, each token in one or several."""
     covering = st.lists(st.lists(st.integers(0, size - 1), min_size=1, max_size=4, unique=True), max_size=6)

@@ -93,9 +93,16 @@ const TABS = {
       ["query", "input"],
       ["texts", "textarea"],
     ],
-    choices: { by: ["mean", "hybrid", "bm25"] },
-    body: ({ query, texts, by }) => ({ query, texts: lines(texts), by, top_k: lines(texts).length }),
+    choices: { by: ["vectors", "hybrid", "bm25"] },
+    // null: vectors by the pooling that the model was trained with
+    body: ({ query, texts, by }) => ({
+      query,
+      texts: lines(texts),
+      by: by === "vectors" ? null : by,
+      top_k: lines(texts).length,
+    }),
     show({ data }) {
+      if (!data.length) return [say("noneSimilar")];
       const most = Math.max(1, data[0].score);
       const rows = data.map(({ text, score }) => [text, score.toFixed(3), score / most]);
       return [say("ranked", data[0]), bars(rows)];
