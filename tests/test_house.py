@@ -40,7 +40,7 @@ ROOMS = {
                   "finetune runs.manifest evaluation questions.bm25",
     "visualize":  f"{GROUND} morphemes tokenizer training checkpoint finetune inference "
                   "questions.exact_match questions.pos_feature features.rows",
-    "serve":      f"{GROUND} checkpoint features inference visualize",
+    "serve":      f"{GROUND} morphemes.normalization checkpoint features inference visualize",
     "pipeline":   f"{GROUND} config download.sources tables corpus analysis tokenizer shards features training "
                   "checkpoint pretrain finetune publish runs inference evaluation",
     "cli":        f"{GROUND} config download tables questions.bm25 features.metrics pretrain publish runs inference "

@@ -27,15 +27,7 @@ class OnnxEncoder:
     def __init__(self, model: OnnxModel) -> None:
         self.model, self.hidden_size = model, model.config.hidden_size
         self.num_hidden_layers, self.is_causal = model.config.num_hidden_layers, model.is_causal
-
-    @property
-    def name(self) -> str:
-        """What error messages call it."""
-        return self.model.name_or_path
-
-    def rename(self, name: str) -> None:
-        """Let error messages call it `name`."""
-        self.model.name_or_path = name
+        self.name = model.name_or_path
 
     def vectors(
         self, features: Features, rows: np.ndarray, pooling: str, layers: tuple[int, ...], weights: np.ndarray | None
@@ -65,15 +57,8 @@ class TorchEncoder:
         self.hidden_size, self.num_hidden_layers = config.hidden_size, config.num_hidden_layers
         self.is_causal = is_causal(self.module)
         self.max_padding = max_padding_on(self.device)
-
-    @property
-    def name(self) -> str:
-        """What error messages call it."""
-        return str(getattr(self.module, "name_or_path", ""))
-
-    def rename(self, name: str) -> None:
-        """Let error messages call it `name`."""
-        self.module.name_or_path = name
+        # what error messages call it: the model may have another name than the encoder in it
+        self.name = str(getattr(model, "name_or_path", ""))
 
     def vectors(
         self, features: Features, rows: np.ndarray, pooling: str, layers: tuple[int, ...], weights: np.ndarray | None

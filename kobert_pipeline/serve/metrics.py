@@ -34,12 +34,9 @@ class Metrics:
         )
         self.waiting = Gauge("kobert_waiting_inputs", "Texts that wait", registry=registry, multiprocess_mode="livesum")
         self.queue_length: Callable[[], int] = lambda: 0
+        """The number of texts that wait."""
         self.paths: Collection[str] = ()
         """The paths that are labels; all others are `other`."""
-
-    def watch_queue(self, length: Callable[[], int]) -> None:
-        """Report `length()` as the number of texts that wait."""
-        self.queue_length = length
 
     def on_response(self, path: str, status: int, seconds: float) -> None:
         """Count an answered request."""

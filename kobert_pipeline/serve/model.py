@@ -79,9 +79,7 @@ class ServedModel:
     @cached_property
     def embedder(self) -> Embedder:
         """What makes vectors by the pooling of the model's training."""
-        embedder = Embedder(self.model, self.tokenizer, long=self.long, folder=self.checkpoint.folder)
-        embedder.encoder.rename(self.name)
-        return embedder
+        return Embedder(self.model, self.tokenizer, long=self.long, folder=self.checkpoint.folder)
 
     def _task(self) -> Task | None:
         try:

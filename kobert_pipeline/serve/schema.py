@@ -15,29 +15,11 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from kobert_pipeline.errors import did_you_mean
+from kobert_pipeline.morphemes.normalization import replace_surrogates
 
 Row = TypeVar("Row")
 UNKNOWN_FIELD = "unknown_field"
 """The type of that error."""
-
-
-class LoneSurrogate(PydanticCustomError):
-    """Half a character, which JSON may hold, but most tokenizers cannot read and no answer could repeat."""
-
-    KIND = "lone_surrogate"
-
-    def __new__(cls) -> "LoneSurrogate":
-        """The error with its sentence."""
-        return super().__new__(cls, cls.KIND, "a text with half a character (a lone surrogate) is not Unicode")
-
-
-def refuse_lone_surrogates(text: str) -> str:
-    """The text. Raises LoneSurrogate."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise LoneSurrogate from None
-    return text
 
 
 def expected(what: str) -> WrapValidator:
@@ -46,16 +28,15 @@ def expected(what: str) -> WrapValidator:
     def validate(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
         try:
             return handler(value)
-        except ValidationError as error:
-            if any(problem["type"] == LoneSurrogate.KIND for problem in error.errors(include_input=False)):
-                raise LoneSurrogate from None
+        except ValidationError:
             message = "{what} was expected, and at most {most} elements"
             raise PydanticCustomError("expected", message, {"what": what, "most": f"{MAX_ELEMENTS:,}"}) from None
 
     return WrapValidator(validate)
 
 
-Text = Annotated[str, AfterValidator(refuse_lone_surrogates)]
+# JSON may hold halves of characters, which no answer could repeat
+Text = Annotated[str, AfterValidator(replace_surrogates)]
 TokenId = Annotated[int, Field(strict=True, ge=0)]
 MAX_ELEMENTS = 10_000
 """Elements of any list; `Limits` allows fewer texts, and models fewer tokens."""

@@ -31,22 +31,13 @@ if TYPE_CHECKING:
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
-def http_protocol() -> Any:
-    """What uvicorn parses requests with: httptools, or h11 where that is not installed."""
-    try:
-        from kobert_pipeline.serve.protocol import LimitedHead
-    except ModuleNotFoundError:
-        return "h11"
-    return LimitedHead
-
-
 CONFIG: dict[str, Any] = {
     # no names of files or people: neither access logs nor uvicorn's own logging, headers or trust in proxies
     "access_log": False, "log_config": None, "log_level": "error", "server_header": False, "proxy_headers": False,
-    # uvloop would bring nothing (docs/results/serving.md)
+    # h11 limits the size of headers, which httptools does not; uvloop would bring nothing (docs/results/serving.md)
     # longer than the 60 s after which clients and proxies close idle connections: it is they who know if one is in use
     "timeout_keep_alive": 75,
-    "http": http_protocol(), "loop": "asyncio", "ws": "none", "lifespan": "on",
+    "http": "h11", "loop": "asyncio", "ws": "none", "lifespan": "on",
 }  # fmt: skip
 """The settings of uvicorn."""
 HEALTHCHECK_SECONDS = 60

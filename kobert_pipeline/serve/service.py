@@ -50,7 +50,7 @@ class Service:
     ) -> None:
         self.checkpoints, self.limits, self.load, self.metrics = checkpoints, limits, load, Metrics()
         self.batcher = Batcher(limits.max_batch_tokens, limits.max_queue, self.metrics.on_batch)
-        self.metrics.watch_queue(lambda: len(self.batcher))
+        self.metrics.queue_length = lambda: len(self.batcher)
         self.models: dict[str, ServedModel] = {}
         self.failure: Exception | None = None
         self.on_change: Callable[[], None] = lambda: None
@@ -96,13 +96,12 @@ class Service:
     def refuse_unready(self) -> None:
         """Raise HTTPException until the models are loaded."""
         if not self.ready:
-            raise HTTPException(503, "the models are being loaded", RETRY)
+            raise HTTPException(503, "the models are being loaded, or the server shuts down; try again later", RETRY)
 
     def model(self, name: str | None, endpoint: str) -> "ServedModel":
         """The model of a request; without a name the only one that answers the endpoint. Raises HTTPException where
         there is none."""
-        if not self.ready:
-            raise HTTPException(503, "the models are being loaded, or the server shuts down; try again later", RETRY)
+        self.refuse_unready()
         if name is not None and name not in self.models:
             raise HTTPException(404, f"there is no model {name!r:.80}; served are {', '.join(self.models)}")
         named = [model for model in self.models.values() if name in (None, model.name)]

@@ -1,4 +1,4 @@
-"""Requests on a socket to uvicorn with the server's settings, by the parser that it uses and by h11."""
+"""Requests on a socket to uvicorn with the server's settings."""
 
 import socket
 import threading
@@ -26,9 +26,9 @@ async def count_bytes(scope: Any, receive: Any, send: Any) -> None:
     await send({"type": "http.response.body", "body": content})
 
 
-@pytest.fixture(params=[CONFIG["http"], "h11"], ids=["served", "h11"])
-def connection(request: pytest.FixtureRequest) -> Iterator[socket.socket]:
-    server = uvicorn.Server(uvicorn.Config(count_bytes, **CONFIG | {"http": request.param, "lifespan": "off"}))
+@pytest.fixture
+def connection() -> Iterator[socket.socket]:
+    server = uvicorn.Server(uvicorn.Config(count_bytes, **CONFIG | {"lifespan": "off"}))
     with socket.create_server(("127.0.0.1", 0)) as listener:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()

@@ -121,7 +121,6 @@ def test_the_answer_has_the_form_of_the_request(client: TestClient, folders: dic
         ({"model": "pair", "texts": ["a"], "documents": ["a"]}, 422, "either texts"),
         ({"model": "pair", "documents": []}, 422, 'documents: a list of texts, or of objects {"text": ...}'),
         ({"model": "pair", "documents": [3]}, 422, 'documents: a list of texts, or of objects {"text": ...}'),
-        ({"model": "pair", "documents": [{"text": "\ud800"}]}, 422, "a lone surrogate"),
         ({"model": "pair", "texts": []}, 422, "texts: "),
         ({"model": "pair", "texts": ["a"] * 1025}, 422, "there are 1,025 texts; a request may have 1,024"),
         ({"model": "pair", "texts": ["a"], "top_m": 3}, 422, "there is no field 'top_m' - did you mean 'top_n'?"),
@@ -153,15 +152,13 @@ def place(beside_encoder: Path) -> Path:
 def test_the_first_texts_of_a_search_are_ordered_anew(
     place: Path, folders: dict[str, str], kobert: Callable[..., Any]
 ) -> None:
-    """From files, an index or stored vectors: the first ten by the model, whatever their order was before."""
+    """From files or an index: the first ten by the model, whatever their order was before."""
     reranker = ("--rerank", folders["pair"], "--rerank-top", 10, "--top-k", 4, "--json")
     assert kobert("index", "mlm", "texts.txt", "--out", "index").code == 0
-    assert kobert("embed", "mlm", "texts.txt", "--out", "texts.npy").code == 0
     for by, searched in (
         ("hybrid", ("--index", "index")),
         ("hybrid", ("--in", "texts.txt")),
         ("mean", ("--index", "index")),
-        ("mean", ("--in", "texts.txt", "--vectors", "texts.npy")),
     ):
         queries = (QUERY, "비가 오는 날")
         first = kobert("similar", "mlm", *queries, *searched, "--by", by, "--top-k", 10, "--json").out

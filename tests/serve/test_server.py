@@ -155,12 +155,6 @@ def test_checkpoints_have_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
             by_name([given])
 
 
-def test_without_httptools_h11_reads_the_requests(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert server.http_protocol() != "h11"
-    monkeypatch.setitem(sys.modules, "kobert_pipeline.serve.protocol", None)  # looks not installed
-    assert server.http_protocol() == "h11"
-
-
 @pytest.mark.parametrize(
     ("host", "key", "warns"), [("127.0.0.1", None, False), ("0.0.0.0", b"key", False), ("0.0.0.0", None, True)]
 )

@@ -72,7 +72,7 @@ def test_metrics_of_processes_are_added_up_and_those_of_the_dead_do_not_wait(tmp
     script = (
         "from kobert_pipeline.serve.metrics import Metrics\n"
         "metrics = Metrics()\n"
-        "metrics.watch_queue(lambda: 3)\n"
+        "metrics.queue_length = lambda: 3\n"
         "metrics.on_response('/v1/tag', 200, 0.1)\n"
         "print(metrics.text().decode())\n"
     )
