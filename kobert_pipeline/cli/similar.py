@@ -38,19 +38,15 @@ Gold = Annotated[Path | None, typer.Option(metavar="FILE", help=GOLD)]
 BY = "How to rank: a pooling (as kobert embed), bm25, hybrid. Repeatable; default: the pooling of training, or mean."
 By = Annotated[list[str] | None, typer.Option(metavar="METHOD", help=BY)]
 AsJsonRows = Annotated[bool, typer.Option("--json", help="Print one JSON object per result, with --gold one.")]
-TopK = Annotated[int, typer.Option(min=1, help="Texts shown per query.")]
+TopK = Annotated[int | None, typer.Option(min=1, help="Texts shown per query; default: 5.")]
 BM25_WEIGHT = "Share of BM25 in hybrid, from 0 to 1."
 Bm25Weight = Annotated[float, typer.Option(min=0, max=1, help=BM25_WEIGHT)]
-VECTORS = "The texts' vectors, as kobert embed --out FILE.npy wrote them; searched in the file, not embedded again."
-Vectors = Annotated[Path | None, typer.Option(metavar="FILE.npy", help=VECTORS)]
 INDEX = "What kobert index wrote, in place of --in; nothing is embedded or analysed again."
 Index = Annotated[Path | None, typer.Option(metavar="DIR", help=INDEX)]
-HYBRID = "The pooling whose cosines hybrid adds to BM25; default: that of training, or mean."
-HybridPooling = Annotated[str | None, typer.Option(metavar="POOLING", help=HYBRID)]
 RERANK = "Order the first texts anew, by a published checkpoint that labels or scores pairs of texts."
 Rerank = Annotated[str | None, typer.Option(metavar="CHECKPOINT", help=RERANK)]
 # the scores of --gold look at the first ten
-RerankTop = Annotated[int, typer.Option(min=10, help="Texts of a query that --rerank orders anew.")]
+RerankTop = Annotated[int | None, typer.Option(min=10, help="Texts of a query that --rerank orders anew; default: 50.")]
 RERANKED = "{}, reranked"
 """The name of a method whose first texts were ordered anew."""
 
@@ -63,15 +59,13 @@ def similar(
     id_column: IdColumn = None,
     gold: Gold = None,
     by: By = None,
-    top_k: TopK = 5,
+    top_k: TopK = None,
     layers: Layers = "-1",
     weights: Weights = None,
     bm25_weight: Bm25Weight = 0.5,
-    hybrid_pooling: HybridPooling = None,
-    vectors: Vectors = None,
     index: Index = None,
     rerank: Rerank = None,
-    rerank_top: RerankTop = 50,
+    rerank_top: RerankTop = None,
     tokenizer: TokenizerName = None,
     as_json: AsJsonRows = False,
 ) -> None:
@@ -80,39 +74,36 @@ def similar(
     Example: kobert similar runs/quickstart/publish/nsmc "정말 재밌다" --in reviews.txt --by mean --by bm25
     """
     refuse_undecodable(queries or [], "query")
-    _refuse_conflicts(queries, candidates, column, id_column, gold, by or [], hybrid_pooling, vectors, index)
+    _refuse_conflicts(queries, candidates, column, id_column, gold, index)
+    _refuse_unused(gold, top_k, rerank, rerank_top)
 
     from kobert_pipeline.inference import similar as search
     from kobert_pipeline.inference.text_index import TextIndex
 
-    search.refuse_unknown(by or [], hybrid_pooling)
+    search.refuse_unknown(by or [])
     embedder_of = search.embedders(checkpoint, tokenizer, parse_layers(layers), weights)
-    rank = partial(_scores, by=by or [], embedder_of=embedder_of, hybrid=hybrid_pooling, bm25_weight=bm25_weight)
-    stored = partial(search.top_of_stored, vectors, embedder_of=embedder_of, by=by) if vectors else None
-    reranker = _reranker(rerank, rerank_top) if rerank else None
+    rank = partial(_scores, by=by or [], embedder_of=embedder_of, bm25_weight=bm25_weight)
+    reranker = _reranker(rerank, rerank_top or 50) if rerank else None
     if gold:
         _evaluate(gold, rank, reranker, as_json)
         return
     searched = TextIndex(index) if index else Candidates(candidates or [], column, id_column)
-    _print_ranking(_ranking(searched, queries or [], rank, stored, reranker, top_k), queries or [], searched, as_json)
+    ranked = _ranking(searched, queries or [], rank, reranker, top_k or 5)
+    _print_ranking(ranked, queries or [], searched, as_json)
 
 
 def _ranking(
     searched: "Candidates | TextIndex",
     queries: list[str],
     rank: Callable[["Searchable"], "dict[str, Scores]"],
-    stored: Callable[..., "Ranking"] | None,
     reranker: "Reranker | None",
     top_k: int,
 ) -> "Ranking":
-    """The `top_k` texts of each query, by the scores of `rank`, or by the vectors that are `stored` for the lines."""
+    """The `top_k` texts of each query, by the scores of `rank`."""
     from kobert_pipeline.inference.similar import top
 
     count = max(top_k, reranker.count) if reranker else top_k
-    if stored and isinstance(searched, Candidates):
-        ranked = stored(texts=searched.lines, numbers=searched.numbers, queries=queries, count=count)
-    else:
-        ranked = {method: top(scores, queries, count) for method, scores in rank(searched).items()}
+    ranked = {method: top(scores, queries, count) for method, scores in rank(searched).items()}
     if not reranker:
         return ranked
     reranked = {
@@ -126,14 +117,13 @@ def _scores(
     searched: "Searchable",
     by: list[str],
     embedder_of: Callable[[str | None], "Embedder"],
-    hybrid: str | None,
     bm25_weight: float,
 ) -> "dict[str, Scores]":
     """{method: its scores}, by default of the pooling that the model was trained with."""
     from kobert_pipeline.inference.similar import rankers
 
     trained = embedder_of(None).pooling if not by or "hybrid" in by else ""
-    return rankers(searched, list(dict.fromkeys(by or [trained])), embedder_of, hybrid or trained, bm25_weight)
+    return rankers(searched, list(dict.fromkeys(by or [trained])), embedder_of, trained, bm25_weight)
 
 
 def _reranker(checkpoint: str, count: int) -> "Reranker":
@@ -150,21 +140,24 @@ def _refuse_conflicts(
     column: str | None,
     id_column: str | None,
     gold: Path | None,
-    by: list[str],
-    hybrid_pooling: str | None,
-    vectors: Path | None,
     index: Path | None,
 ) -> None:
     if candidates:
         refuse_file_names(queries or [], "repeat --in for each file")
-    if index and (candidates or column or gold or vectors):
-        raise UserError("--index has the texts and their vectors; leave --in, --column, --gold and --vectors out")
-    if bool(gold) == bool(queries and (candidates or index)) or (gold and (queries or candidates or column or vectors)):
+    if index and (candidates or column or gold):
+        raise UserError("--index has the texts and their vectors; leave --in, --column and --gold out")
+    if bool(gold) == bool(queries and (candidates or index)) or (gold and (queries or candidates or column)):
         raise UserError("give a QUERY and --in FILE (or --index DIR) with the texts, or --gold FILE.json without these")
-    if vectors and (len(by) > 1 or {"bm25", "hybrid"} & set(by) or hybrid_pooling):
-        raise UserError("--vectors are ranked by one pooling; give --by once, without bm25 and hybrid, or leave it out")
-    refuse_missing([*(candidates or []), *(str(path) for path in (gold, vectors) if path)])
+    refuse_missing([*(candidates or []), *([str(gold)] if gold else [])])
     refuse_tables(candidates or [], column, id_column)
+
+
+def _refuse_unused(gold: Path | None, top_k: int | None, rerank: str | None, rerank_top: int | None) -> None:
+    """Raise UserError for an option without an effect."""
+    if gold and top_k:
+        raise UserError("--gold scores the ranks of the right texts and shows none; leave --top-k out")
+    if rerank_top and not rerank:
+        raise UserError("--rerank-top is for --rerank CHECKPOINT; give both, or leave it out")
 
 
 def _evaluate(

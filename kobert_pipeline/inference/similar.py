@@ -15,15 +15,10 @@ from kobert_pipeline.features.task import is_blank
 from kobert_pipeline.inference.embed import LAST, Embedder
 from kobert_pipeline.inference.encoders import POOLINGS
 from kobert_pipeline.inference.loading import load
-from kobert_pipeline.inference.nearest import nearest, normalized, open_vectors
 from kobert_pipeline.progress import current_display
 from kobert_pipeline.questions.bm25 import Bm25
 
 METHODS = (*POOLINGS, "bm25", "hybrid")
-SAMPLE = 8
-"""Vectors of a file that are compared with their texts."""
-ROUNDING = 1e-4
-"""Largest distance between two computations of one vector of length 1."""
 QUERIES_AT_ONCE = 256
 """Rows of scores that are in memory at once."""
 
@@ -52,11 +47,10 @@ class EmbeddedTexts:
         return self.vectors[[self.numbers[text] for text in texts]]
 
 
-def refuse_unknown(methods: Sequence[str], hybrid: str | None) -> None:
-    """Raise UserError for a method, or a pooling for `hybrid`, that does not exist."""
-    for kind, name, allowed in (*(("method", method, METHODS) for method in methods), ("pooling", hybrid, POOLINGS)):
-        if name is not None and name not in allowed:
-            raise UserError(f"there is no {kind} {name!r:.40}{did_you_mean(name, allowed)}")
+def refuse_unknown(methods: Sequence[str]) -> None:
+    """Raise UserError for a method that does not exist."""
+    if unknown := next((method for method in methods if method not in METHODS), None):
+        raise UserError(f"there is no method {unknown!r:.40}{did_you_mean(unknown, METHODS)}")
 
 
 def contexts(path: Path) -> tuple[list[str], list[str], list[int]]:
@@ -137,10 +131,15 @@ def cosines(texts: Sequence[str], embedder: TextEmbedder) -> Scores:
     vectors = normalized(embedder.embed(texts))
     if isinstance(embedder, Embedder) and embedder.truncated:
         current_display().say(
-            f"truncated to {embedder.max_length} tokens: {embedder.truncated:,} texts; to search whole ones, embed "
-            "them with kobert embed --long windows --out FILE.npy, and add --vectors FILE.npy"
+            f"truncated to {embedder.max_length} tokens: {embedder.truncated:,} texts; `kobert index` reads whole ones"
         )
     return lambda queries: normalized(embedder.embed(queries)) @ vectors.T
+
+
+def normalized(vectors: np.ndarray) -> np.ndarray:
+    """The vectors with length 1, (n, d); vectors of zeros stay."""
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
 
 
 def standard_scores(scores: np.ndarray) -> np.ndarray:
@@ -173,53 +172,6 @@ def top(scores: Scores, queries: Sequence[str], count: int) -> tuple[np.ndarray,
 def is_hit(method: str, score: float) -> bool:
     """Whether a search found a text with this score: by words alone it does not find a text without any of them."""
     return method != "bm25" or score > 0
-
-
-def top_of_stored(
-    path: Path,
-    texts: Sequence[str],
-    numbers: Sequence[int],
-    embedder_of: Callable[[str | None], Embedder],
-    by: list[str] | None,
-    queries: Sequence[str],
-    count: int,
-) -> Ranking:
-    """{pooling: as `top` of the texts with these `numbers`}, by the cosines of the vectors of all `texts` that are in a
-    file already. `by` may name the pooling. Raises UserError where the file does not have a vector for each text, its
-    vectors have another width than the embedder's, or they belong to other texts."""
-    vectors, embedder = open_vectors(path, len(texts)), embedder_of(by[0] if by else None)
-    asked = embedder.embed(queries)
-    if asked.shape[1] != vectors.shape[1]:
-        raise UserError(
-            f"{path} has vectors of {vectors.shape[1]:,} numbers, and those of the query have {asked.shape[1]:,}; give "
-            "the checkpoint, --by and --layers with which it was written"
-        )
-    refuse_other_texts(path, vectors, texts, embedder)
-    searched = np.zeros(len(texts), bool)
-    searched[numbers] = True
-    best, cosines = nearest(vectors, asked, count, searched)
-    return {embedder.pooling: (np.searchsorted(numbers, best), cosines)}
-
-
-def refuse_other_texts(path: Path, vectors: np.ndarray, texts: Sequence[str], embedder: Embedder) -> None:
-    """Raise UserError where vectors in a file do not belong to their texts, as a sample shows: they come from other
-    texts, another order or another model. Each stored vector must be much nearer to the recomputed vector of its text
-    than any other text of the sample is, since the vectors of all texts may be alike."""
-    indices = np.unique(np.linspace(0, len(texts) - 1, SAMPLE).astype(int)).tolist()
-    # of a long text the file may have the mean of its windows
-    rows = dict(zip(indices, embedder.token_ids([texts[index] for index in indices]), strict=True))
-    indices = [index for index, row in rows.items() if len(row) < embedder.max_length]
-    if not indices or not np.isfinite(vectors[indices]).all():  # of vectors that are not finite `nearest` says so
-        return
-    recomputed = normalized(embedder.embed_ids([rows[index] for index in indices]))
-    for index, vector, stored in zip(indices, recomputed, normalized(vectors[indices]), strict=True):
-        others = np.linalg.norm(recomputed - vector, axis=1)
-        nearest_other = min(others[others > ROUNDING], default=1.0)
-        if np.linalg.norm(stored - vector) > max(ROUNDING, nearest_other / 4):
-            raise UserError(
-                f"{path}: vector {index + 1:,} is not that of text {index + 1:,} ({texts[index]!r:.40}); give "
-                "the files in the order in which kobert embed read them, with its checkpoint, pooling and layers"
-            )
 
 
 def ranks(scores: Scores, queries: Sequence[str], gold: np.ndarray) -> np.ndarray:

@@ -13,8 +13,7 @@ import numpy as np
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import files_below, json_text, read_json, write_json
 from kobert_pipeline.inference.embed import LAST, Embedder, write_embeddings
-from kobert_pipeline.inference.nearest import normalized
-from kobert_pipeline.inference.similar import Scores, TextEmbedder
+from kobert_pipeline.inference.similar import Scores, TextEmbedder, normalized
 from kobert_pipeline.progress import current_display
 from kobert_pipeline.questions.bm25 import Bm25
 

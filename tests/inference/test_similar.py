@@ -6,9 +6,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -17,13 +15,10 @@ from hypothesis import strategies as st
 from sklearn.metrics import ndcg_score
 
 import kobert_pipeline as kobert_package
-from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.metrics import ranking_scores
-from kobert_pipeline.inference.nearest import nearest, normalized
-from kobert_pipeline.inference.similar import ranks, refuse_other_texts, standard_scores, top
+from kobert_pipeline.inference.similar import ranks, standard_scores, top
 from kobert_pipeline.questions.bm25 import K1_OF_PAIRS, QUESTION_WORDS, B, Bm25, search_terms
 
-VECTORS = ("--vectors", "texts.npy")
 TEXTS = [
     "배우들의 연기가 정말 좋았다.",
     "연기는 좋은데 이야기가 지루하다.",
@@ -53,27 +48,6 @@ def test_ranks_and_the_best_equal_plain_loops(queries: int, texts: int, seed: in
     for row, best, of_best in zip(scores, numbers.tolist(), values.tolist(), strict=True):
         assert best == sorted(range(texts), key=lambda number: (-row[number], number))[:3]
         assert of_best == [row[number] for number in best]
-
-
-@given(st.integers(2, 40), st.integers(1, 12), st.integers(1, 9), st.integers(0, 2**32))
-def test_search_in_blocks_equals_the_plain_one(texts: int, count: int, block: int, seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    vectors = rng.integers(-1, 2, (texts, 4)).astype(np.float32)  # many are equal, and some are zeros
-    # products with these are exact, so that cosines that should be equal are
-    queries = np.array([[0, 1, 0, 0], [1, 1, -1, 1], [0, 0, 0, 0]], np.float32)
-    lengths = np.linalg.norm(vectors, axis=1)
-    scores = normalized(queries) @ vectors.T / np.where(lengths, lengths, 1)
-    searched = rng.integers(0, 2, texts).astype(bool)
-    searched[0] = True
-    places, cosines = top(lambda _: scores[:, searched], numbered(3), count)
-    numbers = np.flatnonzero(searched)[places]
-    np.testing.assert_allclose(scores, normalized(queries) @ normalized(vectors).T, atol=1e-6)
-    with patch("kobert_pipeline.inference.nearest.BLOCK", block):
-        found = nearest(vectors, queries, count, searched)
-        none = nearest(vectors, queries[:0], count, searched)
-        assert [part.shape for part in none] == [(0, min(count, searched.sum()))] * 2
-    np.testing.assert_array_equal(found[0], numbers)
-    np.testing.assert_allclose(found[1], cosines, atol=1e-6)
 
 
 def test_scores_of_a_ranking_equal_scikit_learn() -> None:
@@ -162,74 +136,11 @@ def test_the_ranking_is_by_the_cosine_of_the_vectors(place: Path, kobert: Callab
     assert shown.out.count("(by bm25)") == 2 and "음악이 아름다운 영화" in shown.out
 
 
-def test_stored_vectors_rank_as_new_ones(place: Path, kobert: Callable[..., Any]) -> None:
-    asked = ("similar", "mlm", TEXTS[1], "음악", "--in", "texts.txt", "--by", "max", "--top-k", 3, "--json")
-    assert kobert("embed", "mlm", "texts.txt", "--pooling", "max", "--out", "texts.npy").code == 0
-    found = [[json.loads(line) for line in kobert(*asked, *more).out.splitlines()] for more in ([], VECTORS)]
-    scores = [[row.pop("score") for row in rows] for rows in found]
-    assert found[0] == found[1] and len(found[0]) == 6
-    assert scores[0] == pytest.approx(scores[1], abs=1e-3)
-    (place / "other.txt").write_text("한 줄", encoding="utf-8")
-    assert kobert("embed", "mlm", "texts.txt", "--pooling", "mean", "--out", "mean.npy").code == 0
-    stored = np.load(place / "texts.npy")
-    np.save(place / "turned.npy", stored[::-1])
-    np.save(place / "last.npy", stored[[0, 1, 2, 3, 2]])
-    np.save(place / "double.npy", np.zeros((5, 32)))
-    np.save(place / "inf.npy", np.full((5, 32), np.inf, np.float32))
-    (place / "zipped.npy").write_bytes(b"PK\x03\x04 and nothing")
-    np.save(place / "narrow.npy", np.zeros((5, 8), np.float32))
-    for more, said in (
-        ((*VECTORS, "--in", "other.txt"), "texts.npy has 5 vectors for 6 texts; embed the same files again"),
-        (("--vectors", "double.npy"), "double.npy holds no vectors of float32"),
-        (("--vectors", "narrow.npy"), "narrow.npy has vectors of 8 numbers, and those of the query have 32"),
-        (("--vectors", "texts.txt"), "texts.txt is no file of vectors"),
-        (("--vectors", "no.npy"), "no.npy is not a file"),
-        (("--vectors", "-"), "- is no file of vectors"),
-        (("--vectors", "zipped.npy"), "zipped.npy is no file of vectors"),
-        (("--vectors", "inf.npy"), "is not finite; embed the texts again"),
-        (("--vectors", "mean.npy"), "mean.npy: vector 1 is not that of text 1"),
-        (("--vectors", "turned.npy"), "turned.npy: vector 1 is not that of text 1 ('배우들의"),
-        (("--vectors", "last.npy"), "last.npy: vector 5 is not that of text 5 ('연기, 연기"),
-        ((*VECTORS, "--hybrid-pooling", "mean"), "ranked by one pooling"),
-        ((*VECTORS, "--by", "bm25"), "ranked by one pooling"),
-    ):
-        assert said in kobert(*asked, *more).complaint
-
-
-def test_vectors_of_long_texts_may_be_the_means_of_windows(place: Path, kobert: Callable[..., Any]) -> None:
-    (place / "long.txt").write_text("음악이 좋다\n" + "연기가 정말 좋았다 " * 300, encoding="utf-8")
-    assert kobert("embed", "mlm", "long.txt", "--long", "windows", "--out", "windows.npy").code == 0
-    found = kobert("similar", "mlm", "음악", "--in", "long.txt", "--vectors", "windows.npy", "--json")
-    assert found.code == 0 and len(found.out.splitlines()) == 2 and "truncated" not in found.err
-    found = kobert("similar", "mlm", "음악", "--in", "long.txt")
-    assert "tokens: 1 texts; to search whole ones, embed them with kobert embed --long windows" in found.err
-
-
-def test_vectors_that_are_nearly_alike_are_still_compared() -> None:
-    rng = np.random.default_rng(1)
-    vectors = (np.ones((20, 8)) + 0.003 * rng.standard_normal((20, 8))).astype(np.float32)
-    texts = [str(number) for number in range(20)]
-    embedder = SimpleNamespace(
-        max_length=512,
-        token_ids=lambda texts: [[int(text)] for text in texts],
-        embed_ids=lambda ids: vectors[[row[0] for row in ids]],
-    )
-    refuse_other_texts(Path("v.npy"), vectors, texts, embedder)
-    refuse_other_texts(Path("v.npy"), vectors * 3 + 1e-6, texts, embedder)
-    for wrong in (np.roll(vectors, 1, 0), vectors[::-1]):
-        with pytest.raises(UserError, match="is not that of text"):
-            refuse_other_texts(Path("v.npy"), wrong, texts, embedder)
-
-
-@pytest.mark.parametrize("by", ["mean", "bm25", "hybrid", "vectors"])
+@pytest.mark.parametrize("by", ["mean", "bm25", "hybrid"])
 def test_blank_lines_are_no_candidates(place: Path, kobert: Callable[..., Any], by: str) -> None:
     lines = ["", TEXTS[0], " \u3000", "\u200b\ufeff", TEXTS[1], "\t"]
     Path("blank.txt").write_text("\n".join(lines), encoding="utf-8")
-    more = ["--by", by]
-    if by == "vectors":
-        assert kobert("embed", "mlm", "blank.txt", "--pooling", "mean", "--out", "blank.npy").code == 0
-        more = ["--by", "mean", "--vectors", "blank.npy"]
-    printed = kobert("similar", "mlm", TEXTS[0], "연기", "--in", "blank.txt", *more, "--json")
+    printed = kobert("similar", "mlm", TEXTS[0], "연기", "--in", "blank.txt", "--by", by, "--json")
     assert printed.code == 0, printed.err
     rows = [json.loads(line) for line in printed.out.splitlines()]
     assert [(row["line"], row["text"]) for row in rows[:2]] == [(2, TEXTS[0]), (5, TEXTS[1])]
@@ -314,7 +225,8 @@ def test_wrong_arguments_are_refused(place: Path, kobert: Callable[..., Any], co
         (["연기"], "--in FILE"),
         (["--in", "texts.txt"], "give a QUERY"),
         (["연기", "--gold", corpora / "qa_dev.json"], "or --gold FILE.json without these"),
-        (["--gold", corpora / "qa_dev.json", *VECTORS], "or --gold FILE.json without these"),
+        (["--gold", corpora / "qa_dev.json", "--top-k", 3], "shows none; leave --top-k out"),
+        (["연기", "--in", "texts.txt", "--rerank-top", 20], "--rerank-top is for --rerank CHECKPOINT"),
         (["연기", "--in", "nowhere.txt"], "nowhere.txt is not a file"),
         # what the shell makes of `--in *.txt`
         (
@@ -323,15 +235,9 @@ def test_wrong_arguments_are_refused(place: Path, kobert: Callable[..., Any], co
         ),
         (["연기", "--in", corpora / "qa_dev.json"], "is not one text per line"),
         (["연기", "--in", "texts.txt", "--by", "mena"], "did you mean 'mean'"),
-        (["연기", "--in", "texts.txt", "--hybrid-pooling", "bm25"], "there is no pooling 'bm25'"),
         (["연기", "--in", "texts.txt", "--by", "weighted"], "needs weights of tokens"),
     ):
         assert said in kobert("similar", "mlm", *arguments).complaint
-
-
-def test_a_query_of_a_damaged_model_is_refused() -> None:
-    with pytest.raises(UserError, match="the vector of a query is not finite; the model's weights may be damaged"):
-        nearest(np.ones((2, 3), np.float32), np.array([[1, np.nan, 0]], np.float32), 1, np.ones(2, bool))
 
 
 def test_a_search_for_words_lists_no_text_without_them(beside_encoder: Path, kobert: Any) -> None:

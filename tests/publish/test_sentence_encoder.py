@@ -62,9 +62,6 @@ def test_commands_embed_and_rank_by_it_and_predict_refuses(published: Path, kobe
     np.testing.assert_allclose([row["embedding"] for row in rows], expected, atol=1e-5)
     ranked = kobert("similar", published, TEXTS[0], "--in", path, "--json").out.splitlines()
     assert {json.loads(line)["method"] for line in ranked} == {"max"}
-    hybrid = [kobert("similar", published, TEXTS[0], "--in", path, "--by", "hybrid", *more, "--json").out
-              for more in ((), ("--hybrid-pooling", "max"), ("--hybrid-pooling", "mean"))]  # fmt: skip
-    assert hybrid[0] == hybrid[1] != hybrid[2]
     assert "use kobert embed or kobert similar" in kobert("predict", published, TEXTS[0]).complaint
 
 
