@@ -66,8 +66,8 @@ class SentenceVectors(torch.nn.Module):
         refuse_causal_cls(is_causal(self.encoder), pooling)
 
     def forward(self, **inputs: torch.Tensor) -> dict[str, torch.Tensor]:
-        """`vectors` (B, C, H) float32 of B rows of C texts each, from inputs (B, C, L)."""
-        rows = {name: tensor.flatten(0, 1) for name, tensor in inputs.items()}  # (B, C, L) -> (B * C, L)
+        """`vectors` (B, C, H) float32 of B rows of C texts each, from inputs (B, C, L); (B, H) from (B, L)."""
+        rows = {name: tensor.flatten(0, -2) for name, tensor in inputs.items()}  # (B, C, L) -> (B * C, L)
         states = self.encoder(**rows).last_hidden_state
         vectors = self.pool(states, rows["attention_mask"].to(states.dtype)).float()
-        return {"vectors": vectors.unflatten(0, inputs["input_ids"].shape[:2])}
+        return {"vectors": vectors.unflatten(0, inputs["input_ids"].shape[:-1])}

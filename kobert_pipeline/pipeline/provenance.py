@@ -140,7 +140,6 @@ def card_facts(
         plain_agreement=manifests.get("tokenizer", {}).get("counts", {}).get("agreement_with_plain"),
         gives_vectors=not task.inputs if task else auto_class != "AutoModelForCausalLM",
         costs=costs(manifests | related),
-        emissions=options.emissions,
     )
 
 

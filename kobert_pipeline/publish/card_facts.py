@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kobert_pipeline.publish.costs import Cost, EmissionsOptions
+from kobert_pipeline.publish.costs import Cost
 
 NO_NETWORK = "no network"
 """What stands in place of the initial weights of a classifier over n-grams, which has none."""
@@ -149,4 +149,3 @@ class CardFacts:
     """Versions of the libraries that trained it, by name, and the `commit` of this package where it is known."""
     year: str = ""
     costs: list[Cost] = field(default_factory=list)
-    emissions: EmissionsOptions | None = None

@@ -153,10 +153,6 @@ def noise_text(facts: CardFacts) -> list[str]:
 
 def spread_cells(values: list[float]) -> list[str]:
     """Standard deviation, range and number of seeds."""
-    return [*deviation_and_range(spread(values)), str(len(values))]
-
-
-def deviation_and_range(numbers: dict[str, float]) -> list[str]:
-    """Two cells of a table: standard deviation and range, from the result of `spread`."""
+    numbers = spread(values)
     deviation = f"{numbers['standard_deviation']:.2f}" if "standard_deviation" in numbers else "-"
-    return [deviation, f"{numbers['min']:.2f} to {numbers['max']:.2f}"]
+    return [deviation, f"{numbers['min']:.2f} to {numbers['max']:.2f}", str(len(values))]

@@ -12,7 +12,6 @@ from tokenizers import AddedToken, Tokenizer
 
 from kobert_pipeline.files import read_json, write_json
 from kobert_pipeline.finetune.inference_state import added_tokens, inference_length, trained_pooling
-from kobert_pipeline.publish.consistency import refuse_disagreement, segments
 from kobert_pipeline.publish.licences import LICENSE_FILE
 from kobert_pipeline.tokenizer.loading import add_tokens, is_morpheme_tokenizer, load_tokenizer
 from kobert_pipeline.tokenizer.plain import PLAIN
@@ -38,13 +37,12 @@ OTHER_MODES = ("mean_sqrt_len_tokens", "weightedmean_tokens", "lasttoken")
 def export(model: Path, tokenizer: Path, out: Path, dtype: str = "float32", plain_is_own: bool = False) -> None:
     """Write config, weights in `dtype`, tokenizer and the tokenizer's code to `out`, and to `out/plain` the tokenizer
     that needs no analyzer. With `plain_is_own` that is the folder's own, and the other one is in a folder named after
-    its analyzer. Raises UserError, before anything is written, when model and tokenizer do not belong together."""
+    its analyzer."""
     config = read_json(model / "config.json")
     loaded = add_tokens(load_tokenizer(tokenizer), added_tokens(config))
     names = inputs_of(config, loaded.model_input_names)
     if names != loaded.model_input_names:
         loaded = add_tokens(load_tokenizer(tokenizer, model_input_names=names), added_tokens(config))
-    refuse_disagreement(model, loaded)
     # truncate where fine-tuning did, so that `transformers` reads as much of a text as `kobert predict`
     loaded.model_max_length = inference_length(config)
     tokenizer_folder = out / loaded.segmenter.analyzer if plain_is_own else out
@@ -105,6 +103,11 @@ def inputs_of(config: dict[str, Any], names: Sequence[str]) -> list[str]:
     # a model without segments does not accept `token_type_ids`, and GPT-2 looks them up among its words; a user would
     # pass on whatever the tokenizer gives
     return [name for name in names if name != "token_type_ids" or segments(config) > 1]
+
+
+def segments(config: dict[str, Any]) -> int:
+    """The number of segments (`token_type_ids`) that the model distinguishes."""
+    return int(config.get("type_vocab_size", 1))
 
 
 def write_in_bfloat16(weights: Path, out: Path) -> None:

@@ -9,7 +9,6 @@ from kobert_pipeline.finetune.prior_ablation import WHOLE
 from kobert_pipeline.markdown import code, escaped, front_matter, paragraphs, table
 from kobert_pipeline.publish.card_facts import CardFacts, Results, RoundingCost
 from kobert_pipeline.publish.card_results import ngrams_text, noise_text, results_text, rules_text, thresholds_text
-from kobert_pipeline.publish.costs import grams
 from kobert_pipeline.publish.licences import hub_name, link, split_names, without_known_licence
 from kobert_pipeline.publish.snippets import ONNX, PAIRED, SEVERAL_LABELS, USES, VECTORS, span_example, with_example
 from kobert_pipeline.tokenizer.loading import has_morphemes
@@ -241,17 +240,9 @@ def data_text(facts: CardFacts) -> list[str]:
 
 
 def cost_text(facts: CardFacts) -> list[str]:
-    """Device hours by stage, and CO2 if the user gave the numbers for it."""
+    """Device hours by stage."""
     rows = [[escaped(cost.stage), f"{cost.hours:.3f}", escaped(cost.device)] for cost in facts.costs]
-    parts = [table(["stage", "device hours", "on"], rows)] if rows else ["Not recorded."]
-    if facts.emissions:
-        emissions = facts.emissions
-        hours = sum(cost.hours for cost in facts.costs)
-        parts.append(
-            f"CO2: {hours:.3f} h x {emissions.watts:g} W / 1000 x {emissions.grams_per_kwh:g} g/kWh = "
-            f"{grams(facts.costs, emissions):,.1f} g; power and grams per kWh are its publisher's statement."
-        )
-    return parts
+    return [table(["stage", "device hours", "on"], rows)] if rows else ["Not recorded."]
 
 
 def tokenizer_text(facts: CardFacts) -> str:
@@ -312,15 +303,6 @@ def metadata(facts: CardFacts) -> dict[str, Any]:
     """The YAML metadata, with the scores as `model-index`."""
     from huggingface_hub import ModelCardData
 
-    emissions: dict[str, Any] = {}
-    if facts.emissions:
-        training = [cost for cost in facts.costs if cost.stage.startswith(("pretrain", "finetune"))]
-        emissions["co2_eq_emissions"] = {
-            "emissions": round(grams(facts.costs, facts.emissions), 1),
-            "source": "device hours of all stages x power x grams per kWh, the last two as its publisher states",
-            "training_type": "fine-tuning" if facts.results else "pre-training",
-            "hardware_used": "; ".join(dict.fromkeys(cost.device for cost in training)),
-        }
     licence = hub_name(facts.license)
     data = ModelCardData(
         language="ko",
@@ -338,7 +320,6 @@ def metadata(facts: CardFacts) -> dict[str, Any]:
         model_name=facts.name,
         eval_results=eval_results(facts, facts.results) if facts.results else None,
         **widget(facts),
-        **emissions,
     )
     fields: dict[str, Any] = data.to_dict()
     return fields

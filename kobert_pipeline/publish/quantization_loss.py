@@ -8,7 +8,6 @@ import numpy as np
 
 from kobert_pipeline.features.format import Features, features_of_ids
 from kobert_pipeline.features.predicted import Predicted
-from kobert_pipeline.features.rows import Logits, by_length, outputs_by_row, pad_id_of
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.files import read_json
 from kobert_pipeline.finetune.inference_state import fine_tuned_for, inference_length
@@ -70,32 +69,16 @@ def predictions(weights: WeightFile, task: Task, features: Features) -> Predicte
 
 def unit_vectors(weights: WeightFile, features: Features) -> np.ndarray:
     """The mean of each text's last hidden states, with length 1: (n, H)."""
-    from kobert_pipeline.finetune import onnx_model
+    from kobert_pipeline.finetune import model, onnx_model
+    from kobert_pipeline.finetune.pooling import SentenceVectors
+    from kobert_pipeline.training.device import device
 
     folder, file = weights
-    of_rows = (
-        _by_torch(folder, features) if file == WEIGHTS else onnx_model.load(folder, file).vectors(features, "mean")
-    )
+    if file == WEIGHTS:
+        encoder = SentenceVectors(model.load(folder).to(device()), "mean")
+        of_rows = model.logits(encoder, features, BATCH_SIZE, device(), activity=f"computing vectors by {file}")
+    else:
+        of_rows = onnx_model.load(folder, file).vectors(features, "mean")
     vectors = np.stack(of_rows["vectors"])
     unit: np.ndarray = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     return unit
-
-
-def _by_torch(folder: Path, features: Features) -> Logits:
-    """`vectors` of each row, by torch."""
-    import torch
-
-    from kobert_pipeline.finetune.batching import padded
-    from kobert_pipeline.finetune.model import drop_unsupported_inputs, load
-    from kobert_pipeline.finetune.pooling import encoder_of, weighted_mean
-    from kobert_pipeline.training.device import device
-
-    encoder = encoder_of(load(folder).to(device()))
-
-    def vectors(rows: np.ndarray) -> dict[str, np.ndarray]:
-        batch = padded(features, rows, device(), pad_id=pad_id_of(encoder))
-        with torch.no_grad():
-            states = encoder(**drop_unsupported_inputs(encoder, batch)).last_hidden_state
-        return {"vectors": weighted_mean(states.float(), batch["attention_mask"].float()).cpu().numpy()}
-
-    return outputs_by_row(features, by_length(features, BATCH_SIZE), vectors)

@@ -14,7 +14,6 @@ from kobert_pipeline.finetune import with_ngrams
 from kobert_pipeline.morphemes import ANALYZERS, tokenizer_files
 from kobert_pipeline.progress import report
 from kobert_pipeline.publish.card_facts import CardFacts, Compare, WeightFile
-from kobert_pipeline.publish.costs import EmissionsOptions
 from kobert_pipeline.publish.licences import LICENSE_FILE
 from kobert_pipeline.publish.model_card import model_card
 from kobert_pipeline.tokenizer.plain import PLAIN, PLAIN_FILES
@@ -62,8 +61,6 @@ class PublishOptions(Options):
     """Also write `onnx/model.onnx` and check that it gives the same outputs. `int8`: also write it quantized,
     `onnx/model_quantized.onnx`; the card says how far that is from torch. `auto` is `int8` where the model can be
     exported."""
-    emissions: EmissionsOptions | None = None
-    """Watts per device and grams of CO2 per kilowatt hour, for the card; without them it does not mention CO2."""
 
 
 def refuse_missing_libraries(options: PublishOptions) -> None:

@@ -88,7 +88,7 @@ def tokenizers_in(folder: Path) -> list[Path]:
 
 def outputs_here(tokenizers: list[Path], model: Path, auto_class: str, dtype: str = "float32") -> dict[str, Any]:
     """Token ids of `SAMPLES` by each tokenizer with this package's code, and by the first one's the logits of the model
-    as training saved it, its weights rounded to `dtype`."""
+    as training saved it, its weights rounded to `dtype`. Raises UserError where weights are missing."""
     import torch
     import transformers
 
@@ -98,7 +98,14 @@ def outputs_here(tokenizers: list[Path], model: Path, auto_class: str, dtype: st
     quiet_transformers()
     loaded_tokenizers = [load_tokenizer(path) for path in tokenizers]
     tokenizer = loaded_tokenizers[0]
-    loaded = getattr(transformers, auto_class).from_pretrained(model, dtype=torch.float32).eval()
+    load = getattr(transformers, auto_class).from_pretrained
+    loaded, info = load(model, dtype=torch.float32, output_loading_info=True)
+    # a pooler that nothing reads may be missing
+    if missing := sorted(name for name in info["missing_keys"] if not name.startswith("pooler.")):
+        raise UserError(
+            f"{model} has no weights for {', '.join(missing):.200}; run the stage that trained it again with --redo"
+        )
+    loaded.eval()
     for parameter in loaded.parameters():
         parameter.data = parameter.to(getattr(torch, dtype)).float()
     inputs = [tokenizer(text, return_tensors="pt") for text in SAMPLES]

@@ -18,7 +18,7 @@ from kobert_pipeline.pipeline.provenance import card_counts, describe_results, k
 from kobert_pipeline.publish import ngrams
 from kobert_pipeline.publish.card_facts import CardFacts, Results, RoundingCost
 from kobert_pipeline.publish.card_results import rules_text, thresholds_text
-from kobert_pipeline.publish.costs import Cost, EmissionsOptions, costs
+from kobert_pipeline.publish.costs import Cost, costs
 from kobert_pipeline.publish.licences import NOT_STATED, file_row, link
 from kobert_pipeline.publish.model_card import auto_class_of, model_card, snippet
 from kobert_pipeline.tokenizer.loading import load_tokenizer
@@ -110,16 +110,6 @@ def test_data_names_files_licences_and_uses_the_permission_and_what_is_not_state
         assert "in its publisher's words: Agreed by letter." in warned
 
 
-def test_co2_is_hours_times_power_times_intensity_and_only_from_given_numbers() -> None:
-    silent = read(FACTS)
-    assert silent.data.to_dict().get("co2_eq_emissions") is None
-    assert "CO2" not in silent.text
-    card = read(replace(FACTS, emissions=EmissionsOptions(watts=700, grams_per_kwh=430)))
-    assert card.data.to_dict()["co2_eq_emissions"]["emissions"] == pytest.approx(3.0 * 0.7 * 430)
-    assert card.data.to_dict()["co2_eq_emissions"]["hardware_used"] == "H200"
-    assert "3.000 h x 700 W / 1000 x 430 g/kWh = 903.0 g" in card.text
-
-
 def test_costs_add_up_seeds_and_count_every_device() -> None:
     gpu, cpu = {"name": "H200", "count": 4}, {"name": "CPU (some)", "count": 1}
     made = {
@@ -135,12 +125,6 @@ def test_costs_add_up_seeds_and_count_every_device() -> None:
         Cost("finetune/nsmc (2 jobs)", pytest.approx(600 * 4 / 3600 + 1200 / 3600), "4 x H200, CPU (some)"),
         Cost("shards", 0.01, "not recorded"),
     ]
-
-
-@pytest.mark.parametrize("given", [{"watts": 700}, {"grams_per_kwh": 430}, {"watts": 0, "grams_per_kwh": 430}])
-def test_half_of_the_numbers_for_co2_is_refused(given: Any) -> None:
-    with pytest.raises(ValueError, match=r"watts|grams_per_kwh"):
-        EmissionsOptions.model_validate(given)
 
 
 def test_how_the_weights_were_chosen_is_true_of_this_model() -> None:
@@ -198,7 +182,6 @@ def test_hostile_names_and_descriptions_break_neither_the_metadata_nor_the_text(
             license=name, author=name, selection=name, versions={"kobert-pipeline": name}, year=name,
             sources=[{"path": name, "license": name, "use": "pretrain"}], costs=[Cost(name, 1.0, name)],
             results=Results(name, "nsmc", "test", scores, {name: scores}, "1", {"accuracy": 90.0}),
-            emissions=EmissionsOptions(watts=1, grams_per_kwh=1),
         )  # fmt: skip
         content = model_card(facts)
         card = ModelCard(content)
