@@ -91,7 +91,9 @@ NO_SPACE = {
 }
 NOT_ALLOWED = {errno.EROFS, errno.EACCES, errno.EPERM}
 TOO_MANY_OPEN_FILES = {errno.EMFILE, errno.ENFILE}
-BAD_PATH = {errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.EIO, errno.ESTALE, errno.EINVAL}
+BAD_PATH = {
+    errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.EIO, errno.ESTALE, errno.EINVAL,
+}  # fmt: skip
 """Errors of the path or of the device, which no permission would change."""
 
 

@@ -2,7 +2,6 @@
 
 import re
 import shlex
-from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -61,6 +60,7 @@ def bundle(
     interrupt_on_sigterm()
     part_bytes = part_size(part)
     from kobert_pipeline.pipeline.stages import plan
+    from kobert_pipeline.publish.export import write_in_bfloat16
     from kobert_pipeline.runs.bundle import README, REQUIREMENTS, select, write_bundle
     from kobert_pipeline.runs.displays import progress_display
 
@@ -72,7 +72,7 @@ def bundle(
     run = planned[0].folder.parent
     with locked(run), progress_display() as display, shown_on(display):
         display.begin("bundle", 1, 1)
-        index = write_bundle(jobs, run, out, part_bytes, about, documents, _rounding() if bf16 else None)
+        index = write_bundle(jobs, run, out, part_bytes, about, documents, write_in_bfloat16 if bf16 else None)
     result = {
         "folder": str(out),
         "jobs": [job.title for job in jobs],
@@ -133,12 +133,6 @@ def about_run(recipe: str, settings: list[str]) -> dict[str, str]:
     if not RUN_NAME.fullmatch(name):
         raise UserError(f"{name!r:.80} is no name for a run: it begins with a dot or has control characters; rename it")
     return {"name": name, "recipe": recipe_file.to_yaml(content), "version": version}
-
-
-def _rounding() -> Callable[[Path, Path], None]:
-    from kobert_pipeline.publish.export import write_in_bfloat16
-
-    return write_in_bfloat16
 
 
 def part_size(text: str) -> int:

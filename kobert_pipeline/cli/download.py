@@ -1,10 +1,6 @@
 """The command `kobert download`: fetch a known data set to the data folder, or list what can be fetched."""
 
 import os
-import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -14,14 +10,13 @@ from kobert_pipeline.cli.arguments import AsJson
 from kobert_pipeline.cli.exit_codes import interrupt_on_sigterm
 from kobert_pipeline.cli.formatting import print_json, print_table
 from kobert_pipeline.errors import UserError
+from kobert_pipeline.progress import shown_on
 
 Name = Annotated[str | None, typer.Argument(metavar="NAME", help="A data set; --list shows all.")]
 DATA_DIR = "Data folder; default: KOBERT_DATA, else the folder corpora of a clone."
 DataDir = Annotated[Path | None, typer.Option(help=DATA_DIR)]
 Date = Annotated[str | None, typer.Option(metavar="YYYYMMDD", help="Date of the dump kowiki; default: latest.")]
 List = Annotated[bool, typer.Option("--list", help="List the data sets with their licences.")]
-SECONDS_PER_LINE = 10
-"""How often a line reports the progress where the output is not a terminal."""
 
 
 def download(
@@ -48,11 +43,14 @@ def download(
         raise UserError(f"--data-dir {folder} is not a folder; give another")
     interrupt_on_sigterm()
     from kobert_pipeline.download.download import download as download_files
+    from kobert_pipeline.runs.displays import progress_display
 
     if not as_json:
         print(f"{name}: {source.title}\nlicence: {source.license} ({source.homepage})")
-    with progress() as report:
-        rows = download_files(name, folder, date, report)
+    with progress_display() as display, shown_on(display):
+        display.begin(f"download {name}", 1, 1)
+        display.start()
+        rows = download_files(name, folder, date)
     if as_json:
         print_json({"name": name, "license": source.license, "homepage": source.homepage, "files": rows})
     else:
@@ -70,33 +68,3 @@ def _print_list(as_json: bool) -> None:
     else:
         rows_of_text = [[key, source.license, source.title] for key, source in sources().items()]
         print_table(["name", "licence", "data set"], rows_of_text)
-
-
-@contextmanager
-def progress() -> Iterator[Callable[[str, int, int | None], None]]:
-    """A function that shows how much of a file is here: on a terminal as a bar, elsewhere as a line now and then."""
-    if not sys.stderr.isatty():
-        printed = time.monotonic()
-
-        def line(name: str, done: int, total: int | None) -> None:
-            nonlocal printed
-            if time.monotonic() - printed >= SECONDS_PER_LINE:
-                printed = time.monotonic()
-                of_all = f" of {total / 1e6:,.1f} ({done / total:.0%})" if total else ""
-                print(f"{name}: {done / 1e6:,.1f}{of_all} MB", file=sys.stderr)
-
-        yield line
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
-
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-    with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True)) as bars:
-        tasks = {}
-
-        def bar(name: str, done: int, total: int | None) -> None:
-            if name not in tasks:
-                tasks[name] = bars.add_task(name, total=total)
-            bars.update(tasks[name], completed=done, total=total)
-
-        yield bar

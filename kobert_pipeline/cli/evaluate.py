@@ -3,7 +3,6 @@
 import json
 import shlex
 import sys
-import tempfile
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,7 +11,7 @@ import typer
 from kobert_pipeline.cli.arguments import AsJson, Backend, Long, TokenizerName
 from kobert_pipeline.cli.formatting import note_truncated, print_json
 from kobert_pipeline.errors import UserError, refuse_existing
-from kobert_pipeline.files import atomic_write, write_json
+from kobert_pipeline.files import atomic_write, refuse_unwritable, write_json
 
 WRONG = ".errors.csv"
 """The suffix of the table of texts with wrong labels."""
@@ -73,7 +72,7 @@ def evaluate(
 
     noises = conditions(noise or [], seed)  # first all that can be checked without the model
     refuse_without_noise(noises, {"--noise-in": noise_in, "--noise-limit": noise_limit})
-    check_writable(out)
+    refuse_existing_report(out)
 
     from kobert_pipeline.evaluation import evaluate as evaluation
     from kobert_pipeline.evaluation.report import markdown
@@ -84,8 +83,15 @@ def evaluate(
     results = evaluation.evaluate(loaded, file, noises, noise_in or [], errors, limit, noise_limit)
     report = {"checkpoint": checkpoint.name} | results
     note_truncated(loaded, results["clean"].get("truncated", 0), results["clean"]["examples"])
-    _write_report(out, report, markdown(report), loaded.task.paired)
-    print_json(report) if as_json else print(markdown(report), end="")
+    _show_report(report, markdown(report), out, as_json, loaded.task.paired)
+
+
+def refuse_existing_report(out: Path | None) -> None:
+    """Raise UserError for a suffix other than .json, and where a file of the report exists."""
+    if out:
+        refuse_unwritable(out, "--out", (".json",))
+        for suffix in (".md", WRONG):
+            refuse_existing(out.with_suffix(suffix), "--out")
 
 
 def refuse_without_noise(noises: list[Any], options: dict[str, Any]) -> None:
@@ -125,6 +131,15 @@ def note_unused_options(checkpoint: Path, config: dict[str, Any], task: str | No
         )
 
 
+def _show_report(report: dict[str, Any], text: str, out: Path | None, as_json: bool, paired: bool) -> None:
+    """Print the report, so that it is not lost where it cannot be written, and write it, also where nobody reads what
+    is printed."""
+    try:
+        print_json(report) if as_json else print(text, end="", flush=True)
+    finally:
+        _write_report(out, report, text, paired)
+
+
 def _write_report(out: Path | None, report: dict[str, Any], text: str, paired: bool) -> None:
     if out is None:
         return
@@ -135,26 +150,3 @@ def _write_report(out: Path | None, report: dict[str, Any], text: str, paired: b
         write_csv(out.with_suffix(WRONG), report["wrong_labels"], paired)
     with atomic_write(out.with_suffix(".md")) as part:
         part.write_text(text, encoding="utf-8", errors="replace")  # texts may have lone surrogates
-
-
-def check_writable(out: Path | None) -> None:
-    """Create the folder of `out`, if it is given, and try to write in it.
-
-    Raises UserError for a suffix other than .json, where a file of the report exists, or where nothing can be written:
-    an evaluation may take minutes, and its results should not be lost at the end.
-    """
-    if out is None:
-        return
-    if out.suffix != ".json":
-        raise UserError(f"--out {out}: choose a name that ends in .json; the report is written next to it as .md")
-    written = [out.with_suffix(suffix) for suffix in (".json", ".md", WRONG)]
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        tempfile.TemporaryFile(dir=out.parent).close()
-        folder = next((path for path in written if path.is_dir()), None)
-    except OSError as error:
-        raise UserError(f"--out {out}: nothing can be written there ({error.strerror}); choose another path") from None
-    if folder is not None:
-        raise UserError(f"--out {out}: {folder} is a folder; choose another name")
-    for path in written:
-        refuse_existing(path, f"--out {out}:")

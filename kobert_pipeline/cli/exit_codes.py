@@ -37,13 +37,8 @@ MAIN_EXIT_TIMEOUT = timedelta(seconds=10)
 MAX_MINUTES = 525_600
 """The longest time limit: a year."""
 
-_sigterms: list[int] = []
+_sigterm_received = threading.Event()
 _time_is_up = threading.Event()
-
-
-def sigterm_received() -> bool:
-    """Whether SIGTERM reached this process after `interrupt_on_sigterm`."""
-    return bool(_sigterms)
 
 
 def interrupt_on_sigterm() -> None:
@@ -51,13 +46,13 @@ def interrupt_on_sigterm() -> None:
 
     Does nothing in distributed training or outside the main thread.
     """
-    _sigterms.clear()
+    _sigterm_received.clear()
     # The launcher sends SIGTERM to all ranks as soon as one has exited; only the main thread may set signal handlers.
     if is_distributed() or threading.current_thread() is not threading.main_thread():
         return
 
     def interrupt(signal_number: int, frame: object) -> None:
-        _sigterms.append(signal_number)
+        _sigterm_received.set()
         raise KeyboardInterrupt
 
     signal.signal(signal.SIGTERM, interrupt)
@@ -132,7 +127,7 @@ def _run(app: typer.Typer) -> None:
         sys.exit(_report(error))
     if status == INTERRUPTED:  # typer turns Ctrl-C into a return value
         _exit_all_ranks(INTERRUPTED)
-        status, event = (STOPPED, "terminated") if sigterm_received() else (INTERRUPTED, "interrupted")
+        status, event = (STOPPED, "terminated") if _sigterm_received.is_set() else (INTERRUPTED, "interrupted")
         event = "time is up" if _time_is_up.is_set() else event
         print(f"kobert: {event}; finished work is kept, and the same command resumes", file=sys.stderr)
     if status:

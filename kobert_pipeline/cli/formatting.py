@@ -139,7 +139,9 @@ def print_check(
         for line in (*taken_for, *(f"warning: {warning}" for warning in warnings)):
             print(line)
         print(f"The unfinished jobs need at most about {disk_bytes / 1e9:.2f} GB of disk space.")
-        print_estimates(memory, duration)
+        for estimate, sentence in ((memory, memory_sentence), (duration, duration_sentence)):
+            if estimate:
+                print(sentence(estimate))
 
 
 def print_problems(refused: list[str], skipped: list[str], taken_for: list[str], memory: dict[str, Any] | None) -> None:
@@ -152,13 +154,6 @@ def print_problems(refused: list[str], skipped: list[str], taken_for: list[str],
         print(*refused, sep="\n")
     if refused and memory:
         print(memory_sentence(memory))
-
-
-def print_estimates(memory: dict[str, Any] | None, duration: dict[str, Any] | None) -> None:
-    """Print a sentence about each of them that is known."""
-    for estimate, sentence in ((memory, memory_sentence), (duration, duration_sentence)):
-        if estimate:
-            print(sentence(estimate))
 
 
 def duration_sentence(duration: dict[str, Any]) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from kobert_pipeline.download.fetch import Expected, Report, fetched, refuse_full_disk
+from kobert_pipeline.download.fetch import Expected, fetched, refuse_full_disk
 from kobert_pipeline.download.sources import DATE, LATEST, Source, SourceFile, find_source
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import atomic_write, read_json, sha256, write_json
@@ -18,7 +18,7 @@ from kobert_pipeline.files import atomic_write, read_json, sha256, write_json
 RECORD = "downloads.json"
 
 
-def download(name: str, data_dir: Path, date: str | None, report: Report) -> list[dict[str, Any]]:
+def download(name: str, data_dir: Path, date: str | None) -> list[dict[str, Any]]:
     """Download what is missing of the data set `name` to `data_dir`; returns a row per file with its `path`, `status`
     (downloaded, kept or extracted), `size` and `sha256`. Raises UserError for what cannot be had, and for a file that
     is here but is another one, before anything is downloaded."""
@@ -40,7 +40,7 @@ def download(name: str, data_dir: Path, date: str | None, report: Report) -> lis
             recorded = {} if source.dated and date == LATEST else record.get(path, {})
             file = path.removeprefix(f"{source.folder}/")
             addresses, expected = locate(source, file, date, expected_of(entry, recorded))
-            with fetched(addresses, data_dir / path, expected, report) as facts:
+            with fetched(addresses, data_dir / path, expected) as facts:
                 # before the file has its name, so that every file with a name has a record
                 write_json(data_dir / RECORD, read_record(data_dir) | {path: facts | {"license": source.license}})
         rows.append(row_of(data_dir, path, "kept" if here[path] else "downloaded"))

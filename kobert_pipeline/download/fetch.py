@@ -10,7 +10,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,9 +21,7 @@ import requests
 from kobert_pipeline import __version__
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import PART_SUFFIX, read_json, sha256, write_json
-
-Report = Callable[[str, int, int | None], None]
-"""Called with a file's name, the bytes that are here, and the bytes of the file where they are known."""
+from kobert_pipeline.progress import report
 
 HEADERS = {"User-Agent": f"kobert-pipeline/{__version__}", "Accept-Encoding": "identity"}
 """Headers of every request; without compression, so that a part of the answer is a part of the file."""
@@ -78,7 +76,7 @@ def git_sha1(path: Path) -> str:
 
 
 @contextmanager
-def fetched(addresses: list[str], target: Path, expected: Expected, report: Report) -> Iterator[dict[str, Any]]:
+def fetched(addresses: list[str], target: Path, expected: Expected) -> Iterator[dict[str, Any]]:
     """Fetch `target` from the first address that gives it as `expected`, and yield what a record says of it. When the
     block ends without an error, the file gets its name. Raises UserError if no address gives it."""
     part, state = (target.with_name(target.name + suffix) for suffix in (PART_SUFFIX, f"{PART_SUFFIX}.json"))
@@ -93,7 +91,7 @@ def fetched(addresses: list[str], target: Path, expected: Expected, report: Repo
         except BlockingIOError:
             raise UserError(f"another kobert process downloads {target}; wait for it") from None
         try:
-            facts = _first_good(addresses, target.name, file, state, expected, report)
+            facts = _first_good(addresses, target.name, file, state, expected)
             os.fsync(file.fileno())
             yield {"sha256": sha256(part), "size": part.stat().st_size, **facts}
             if target.exists():
@@ -106,7 +104,7 @@ def fetched(addresses: list[str], target: Path, expected: Expected, report: Repo
 
 
 def _first_good(
-    addresses: list[str], name: str, file: IO[bytes], state: Path, expected: Expected, report: Report
+    addresses: list[str], name: str, file: IO[bytes], state: Path, expected: Expected
 ) -> dict[str, str | None]:
     """Receive the file from the first address that gives what is expected; returns the address and Last-Modified."""
     problems = []
@@ -114,7 +112,7 @@ def _first_good(
         for _ in range(2):  # bytes that were resumed wrongly are fetched once more, from the beginning
             resumed = file.seek(0, os.SEEK_END) > 0
             try:
-                modified = _receive(address, name, file, state, expected, report)
+                modified = _receive(address, name, file, state, expected)
             except _Failed as problem:
                 problems.append(f"{address} ({problem})")
                 break
@@ -131,12 +129,12 @@ def _first_good(
     )
 
 
-def _receive(address: str, name: str, file: IO[bytes], state: Path, expected: Expected, report: Report) -> str | None:
+def _receive(address: str, name: str, file: IO[bytes], state: Path, expected: Expected) -> str | None:
     """Append the rest of the file, in several tries if need be; returns its Last-Modified. Raises _Failed."""
     tries, most = 0, 0
     while True:
         try:
-            return _try(address, name, file, state, expected, report)
+            return _try(address, name, file, state, expected)
         except _Failed as problem:
             failure = problem
         except requests.RequestException as problem:
@@ -148,7 +146,7 @@ def _receive(address: str, name: str, file: IO[bytes], state: Path, expected: Ex
         time.sleep(PAUSES[tries])
 
 
-def _try(address: str, name: str, file: IO[bytes], state: Path, expected: Expected, report: Report) -> str | None:
+def _try(address: str, name: str, file: IO[bytes], state: Path, expected: Expected) -> str | None:
     """One request for the missing bytes; returns the file's Last-Modified. Raises _Failed, or an error of requests."""
     have, version = file.seek(0, os.SEEK_END), read_json(state)
     if version.get("address") != address or not version.get("validator"):
@@ -175,7 +173,7 @@ def _try(address: str, name: str, file: IO[bytes], state: Path, expected: Expect
         write_json(state, {"address": address, "validator": _validator(headers), "last_modified": modified})
         for chunk in response.iter_content(CHUNK):
             file.write(chunk)
-            report(name, file.tell(), total)
+            report(name, file.tell(), total, "bytes")
     if total is not None and file.tell() != total:
         raise _Failed(f"it ended after {file.tell():,} of {total:,} bytes", passing=True)
     return modified

@@ -129,20 +129,15 @@ def _locate(name: str, tokenizer: str | Path | None, backend: str) -> tuple[Path
     """The folders of a checkpoint and of its tokenizer, and whether the tokenizer was published with the model."""
     here = local_folder(name)
     if here and tokenizer is not None and not is_published_tokenizer(here, tokenizer):
-        refuse_unknown_tokenizer(here, Path(tokenizer))
+        if not Path(tokenizer).is_dir():
+            names = ", ".join(sorted(path.parent.name for path in here.glob(f"*/{TOKENIZER_CONFIG}")))
+            raise UserError(
+                f"--tokenizer {tokenizer} is no folder, nor a tokenizer that {here} has besides its own "
+                f"({names or 'it has none'}); name one of these, or the tokenizer folder of the model's run"
+            )
         return here, Path(tokenizer), False
     folder = here or locate(name, FILES[backend], None if tokenizer is None else str(tokenizer))
     return folder, folder / (tokenizer or ""), True
-
-
-def refuse_unknown_tokenizer(folder: Path, tokenizer: Path) -> None:
-    """Raise UserError where there is no folder `tokenizer`, naming the checkpoint's tokenizers."""
-    if not tokenizer.is_dir():
-        names = ", ".join(sorted(path.parent.name for path in folder.glob(f"*/{TOKENIZER_CONFIG}")))
-        raise UserError(
-            f"--tokenizer {tokenizer} is no folder, nor a tokenizer that {folder} has besides its own "
-            f"({names or 'it has none'}); name one of these, or the tokenizer folder of the model's run"
-        )
 
 
 def load_model(folder: Path, with_tokenizer: bool = True) -> Any:

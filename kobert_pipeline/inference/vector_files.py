@@ -22,13 +22,13 @@ from kobert_pipeline.files import (
     digest,
     finish_part,
     finished_part,
-    json_text,
     locked,
     read_json_with_digest,
     refuse_unwritable,
     remove_if_empty,
     remove_tree,
     write_array,
+    write_json_lines,
     write_json_with_digest,
 )
 from kobert_pipeline.progress import report
@@ -53,11 +53,6 @@ def short_floats(vector: np.ndarray) -> list[float]:
     """The numbers of a float32 vector; as they are, Python would print them with twice the digits."""
     numbers: list[float] = vector.astype(str).astype(float).tolist()
     return numbers
-
-
-def _write_json_lines(path: Path, columns: Columns) -> None:
-    with atomic_write(path) as part, part.open("w", encoding="utf-8") as file:
-        file.writelines(f"{json_text(row)}\n" for row in json_rows(columns))
 
 
 def _join_json_lines(parts: list[Path], path: Path) -> None:
@@ -117,7 +112,7 @@ class Format:
 
 
 FORMATS = {
-    ".jsonl": Format(_write_json_lines, _join_json_lines),
+    ".jsonl": Format(lambda path, columns: write_json_lines(path, json_rows(columns)), _join_json_lines),
     ".parquet": Format(_write_parquet, _join_parquet),
     ".npy": Format(_write_npy, _join_npy),
 }

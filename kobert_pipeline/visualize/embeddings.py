@@ -105,14 +105,14 @@ class Projection:
 def principal_components(vectors: np.ndarray) -> tuple[np.ndarray, float]:
     """The first two principal components of vectors (n, H), as points (n, 2) whose mean squared distance from their
     centre is 1, and the share of the variance that they keep. Points of equal vectors are all at the centre."""
-    left, singular, _ = np.linalg.svd(vectors - vectors.mean(0), full_matrices=False)
-    points = left[:, :2] * singular[:2]
-    # a component may point either way: its largest value is made positive
-    points *= np.where(points[np.abs(points).argmax(0), [0, 1]] < 0, -1, 1)
-    variance = (singular**2).sum()
-    if variance <= len(vectors) * NO_VARIANCE:
-        return np.zeros_like(points), 1.0
-    return spread(points), float((singular[:2] ** 2).sum() / variance)
+    from sklearn.decomposition import PCA
+
+    if vectors.var(0).sum() <= NO_VARIANCE:
+        return np.zeros((len(vectors), 2)), 1.0
+    # the default may choose a solver that is random; the signs of components are fixed by scikit-learn
+    pca = PCA(2, svd_solver="full")
+    points = pca.fit_transform(vectors)
+    return spread(points), float(pca.explained_variance_ratio_.sum())
 
 
 def tsne(vectors: np.ndarray, before: np.ndarray | None) -> tuple[np.ndarray, float]:
@@ -137,8 +137,10 @@ def spread(points: np.ndarray) -> np.ndarray:
 
 def aligned(points: np.ndarray, reference: np.ndarray) -> np.ndarray:
     """Points (n, 2), rotated or mirrored so that the squared distances to the points `reference` (n, 2) are least."""
-    left, _, right = np.linalg.svd(points.T @ reference)
-    return points @ left @ right
+    from scipy.linalg import orthogonal_procrustes
+
+    turned: np.ndarray = points @ orthogonal_procrustes(points, reference)[0]
+    return turned
 
 
 def write_projector(folder: Path, vectors: np.ndarray, labelled: LabelledTexts) -> None:

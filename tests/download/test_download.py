@@ -59,7 +59,7 @@ def known(server: Server, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None
 
 def get(name: str, data: Path, date: str | None = None) -> dict[str, str]:
     """{path: status} of a download."""
-    return {row["path"]: row["status"] for row in download(name, data, date, lambda *given: None)}
+    return {row["path"]: row["status"] for row in download(name, data, date)}
 
 
 def record(data: Path) -> dict[str, Any]:
@@ -318,18 +318,6 @@ def test_the_command_lists_the_data_sets_with_their_licences(kobert) -> None:
     assert all(row["name"] in said and row["license"] in said for row in listed)
 
 
-def test_a_slow_download_says_how_far_it_is(known, monkeypatch, capsys) -> None:
-    from kobert_pipeline.cli import download as cli
-
-    clock = iter([0.0, 5.0, 11.0, 11.0, 12.0, 30.0, 30.0])
-    monkeypatch.setattr(cli.time, "monotonic", lambda: next(clock))
-    with cli.progress() as report:
-        for done in (1, 2, 3):
-            report("a.txt", done * 10**6, 4 * 10**6)
-        report("a.txt", 4 * 10**6, None)
-    assert capsys.readouterr().err == "a.txt: 2.0 of 4.0 (50%) MB\na.txt: 4.0 MB\n"
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -383,23 +371,3 @@ def test_check_names_the_command_for_each_missing_file_at_once(kobert, tmp_path,
     *problems, memory = said.out.splitlines()
     assert memory.startswith("Pretraining needs about ") and len(problems) == len(commands)
     assert "the first of 8 problems" in said.complaint
-
-
-def test_a_terminal_shows_a_bar_for_each_file(monkeypatch, capsys) -> None:
-    from kobert_pipeline.cli import download as cli
-
-    monkeypatch.setattr(cli.sys.stderr, "isatty", lambda: True, raising=False)
-    with cli.progress() as report:
-        report("a.txt", 10**6, None)
-        report("[b].txt", 10**6, 4 * 10**6)
-        report("[b].txt", 2 * 10**6, 4 * 10**6)
-    shown = capsys.readouterr().err
-    assert "a.txt" in shown and "[b].txt" in shown, "a name is no markup"
-    assert "2.0/4.0 MB" in shown
-
-
-def test_a_data_set_has_addresses_or_a_place_on_the_hub() -> None:
-    given = {"title": "T", "license": "MIT", "homepage": "https://h", "folder": "x", "files": {"a": {}}}
-    for places in ({}, {"addresses": ["https://h/"], "hub": "owner/name"}):
-        with pytest.raises(ValueError, match="either addresses or hub"):
-            Source.model_validate(given | places)

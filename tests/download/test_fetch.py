@@ -3,6 +3,7 @@
 import fcntl
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from local_server import Page, Server, git_sha1_of, sha256_of
 from kobert_pipeline.download import fetch
 from kobert_pipeline.download.fetch import Expected, fetched, git_sha1
 from kobert_pipeline.errors import UserError
+from kobert_pipeline.progress import Progress, shown_on
 
 CONTENT = "".join(f"{number}번째 줄\n" for number in range(100)).encode()
 OTHER = bytes(reversed(CONTENT))
@@ -22,10 +24,10 @@ def target(tmp_path: Path) -> Path:
     return tmp_path / "data" / "file.txt"
 
 
-def get(server: Server, target: Path, *paths: str, expected: Expected = KNOWN, **more: Any) -> dict[str, Any]:
+def get(server: Server, target: Path, *paths: str, expected: Expected = KNOWN) -> dict[str, Any]:
     """Fetch from these paths of the server."""
     addresses = [server.url + path for path in paths or ("/a",)]
-    with fetched(addresses, target, expected, more.get("report", lambda name, done, total: None)) as facts:
+    with fetched(addresses, target, expected) as facts:
         assert not target.exists()  # until the record is written
     return facts
 
@@ -36,14 +38,15 @@ def only_the_file(target: Path, content: bytes = CONTENT) -> bool:
 
 def test_a_file_arrives_with_its_checksum_and_progress(server, target) -> None:
     server.pages["/a"] = Page(CONTENT, headers={"Last-Modified": "Mon, 02 Mar 2026 01:02:03 GMT"})
-    seen: list[tuple[str, int, int | None]] = []
-    facts = get(server, target, expected=Expected(), report=lambda *given: seen.append(given))
+    seen: list[Progress] = []
+    with shown_on(SimpleNamespace(report=seen.append)):  # type: ignore[arg-type]
+        facts = get(server, target, expected=Expected())
     assert only_the_file(target)
     assert facts == {
         "sha256": sha256_of(CONTENT), "size": len(CONTENT), "address": f"{server.url}/a",
         "last_modified": "Mon, 02 Mar 2026 01:02:03 GMT",
     }  # fmt: skip
-    assert seen[-1] == ("file.txt", len(CONTENT), len(CONTENT)) and len(seen) > 5
+    assert seen[-1] == Progress("file.txt", len(CONTENT), len(CONTENT), "bytes") and len(seen) > 5
 
 
 def test_the_checksum_of_git_is_that_of_git_itself(tmp_path) -> None:
@@ -72,7 +75,7 @@ def test_a_later_process_resumes_what_an_earlier_one_has_left(server, target) ->
 
 def test_a_complete_part_needs_no_bytes_but_its_name(server, target) -> None:
     server.pages["/a"] = Page(CONTENT)
-    with pytest.raises(KeyboardInterrupt), fetched([f"{server.url}/a"], target, KNOWN, lambda *_: None):
+    with pytest.raises(KeyboardInterrupt), fetched([f"{server.url}/a"], target, KNOWN):
         raise KeyboardInterrupt
     get(server, target)
     assert only_the_file(target)
@@ -182,7 +185,7 @@ def test_files_of_others_are_left_alone(server, target) -> None:
     part.unlink()
     with (
         pytest.raises(UserError, match="appeared during the download"),
-        fetched([f"{server.url}/a"], target, KNOWN, lambda *_: None),
+        fetched([f"{server.url}/a"], target, KNOWN),
     ):
         target.write_text("mine")
     assert target.read_text() == "mine"

@@ -202,7 +202,7 @@ WRONG = [
     ("nsmc", ["--noise", "all", "--noise-in", "question"], "the task nsmc has the texts text"),
     ("nsmc", ["--noise-in", "text"], "say which with --noise"),
     ("nsmc", ["--noise-limit", "3"], "say which with --noise"),
-    ("nsmc", ["--out", "figures.txt"], "a name that ends in .json"),
+    ("nsmc", ["--out", "figures.txt"], "the name must end in one of .json"),
     ("nsmc", ["--task", "korquad"], "needs a model of the kind ForQuestionAnswering"),
     ("nsmc", ["--task", "nscm"], "did you mean 'nsmc'"),
     ("nsmc", ["--task", "nli"], "the checkpoint's labels are negative, positive"),
@@ -224,18 +224,14 @@ def test_wrong_arguments_are_refused_in_one_sentence(tiny: Any, corpora: Path, k
         )
 
 
-def test_an_output_that_cannot_be_written_is_refused_before_anything_is_evaluated(
-    tmp_path: Path, kobert: Callable
-) -> None:
+def test_an_output_that_exists_is_refused_before_anything_is_evaluated(tmp_path: Path, kobert: Callable) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
     (tmp_path / "figures.md").mkdir()
     for name in ("gold.json", "notes.md", "old.errors.csv"):
         (tmp_path / name).write_text("mine", encoding="utf-8")
     before = sorted(path.name for path in tmp_path.iterdir())
     for out, message in {
-        "file/figures.json": "nothing can be written there",
-        f"{'a' * 300}.json": "nothing can be written there",
-        "figures.json": "figures.md is a folder",
+        "figures.json": "figures.md exists already and is not overwritten",
         "gold.json": "gold.json exists already and is not overwritten",
         "notes.json": "notes.md exists already and is not overwritten",
         "old.json": "old.errors.csv exists already and is not overwritten",
@@ -246,6 +242,14 @@ def test_an_output_that_cannot_be_written_is_refused_before_anything_is_evaluate
     assert {(tmp_path / name).read_text(encoding="utf-8") for name in ("gold.json", "notes.md", "old.errors.csv")} == {
         "mine"
     }
+
+
+def test_a_report_that_cannot_be_written_is_printed(tiny: Any, corpora: Path, tmp_path: Path, kobert: Callable) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    words = ("evaluate", tiny.run_dir / "publish" / "nsmc", corpora / FILES["nsmc"], "--limit", 4, "--out")
+    failed = kobert(*words, tmp_path / "file" / "figures.json")
+    assert failed.code == 2 and str(tmp_path / "file") in failed.err
+    assert "accuracy" in failed.out
 
 
 def test_missing_files_and_folders_are_named(tiny: Any, corpora: Path, tmp_path: Path, kobert: Callable) -> None:

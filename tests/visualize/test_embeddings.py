@@ -40,7 +40,7 @@ def test_points_are_the_principal_components() -> None:
     expected /= np.sqrt((expected**2).sum(1).mean())
     np.testing.assert_allclose(np.abs(points), np.abs(expected))
     np.testing.assert_allclose(explained, pca.explained_variance_ratio_.sum())
-    np.testing.assert_allclose(principal_components(-vectors)[0], points * [-1, -1] * -1, err_msg="signs are fixed")
+    np.testing.assert_allclose(principal_components(-vectors)[0], -points, err_msg="signs are fixed by the axes")
 
 
 def test_a_rotated_or_mirrored_layer_is_turned_back() -> None:
