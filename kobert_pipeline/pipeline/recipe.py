@@ -30,6 +30,7 @@ from kobert_pipeline.finetune.class_weights import learns_one_label
 from kobert_pipeline.finetune.distill import Distillation
 from kobert_pipeline.finetune.ngrams import BESIDE_ENCODER
 from kobert_pipeline.pretrain.architecture import Architecture
+from kobert_pipeline.pretrain.continued import AUTO_CLASSES
 from kobert_pipeline.publish.licences import file_row, identifier, refusal, split_names
 from kobert_pipeline.training.trackers import Tracker
 
@@ -109,10 +110,16 @@ class Recipe(Options):
         if self.checkpoint_labels and (self.checkpoint is None or self.continues):
             raise ValueError("checkpoint_labels is for a checkpoint that is fine-tuned as it is; leave it out")
         if self.checkpoint is None:
+            self.pretrain.refuse_missing_head()
             self.pretrain.refuse_beyond_positions()
             if not self.pretrain.total_tokens:
                 raise ValueError("pretrain.total_tokens is 0, which is for a recipe with a checkpoint; give more")
             return self
+        if self.pretrains and self.pretrain.objective.head not in AUTO_CLASSES:
+            raise ValueError(
+                f"pretrain.objective is {self.pretrain.objective.name}, with which a checkpoint cannot be pretrained "
+                "further; set pretrain.objective to mlm, or leave checkpoint out"
+            )
         # compared with the defaults, which a dump of the recipe contains
         defaults = {name: field.default for name, field in type(self).model_fields.items()}
         stated_sections = [name for name in SECTIONS_FROM_TEXT if getattr(self, name) != defaults[name]]

@@ -55,6 +55,9 @@ class Architecture(Plugin):
     token_types: ClassVar[bool] = True
     """Whether the embeddings distinguish token types, which `exact_match_feature` of a task needs."""
 
+    rotary: ClassVar[bool] = False
+    """Whether positions are angles of queries and keys, which are no weights, and not embeddings."""
+
     num_hidden_layers: int = Field(4, gt=0)
     """Number of transformer layers."""
     hidden_size: int = Field(256, gt=0)
@@ -112,6 +115,11 @@ class Architecture(Plugin):
         config.update(structure)
         return config
 
+    @property
+    def inner_size(self) -> int:
+        """Width of the feed-forward layer: `intermediate_size`, or its default."""
+        return self.intermediate_size or 4 * self.hidden_size
+
     def sizes(self, vocab_size: int) -> dict[str, Any]:
         """The arguments that most configs of `transformers` share, without dropout and with our padding id."""
         return {
@@ -119,7 +127,7 @@ class Architecture(Plugin):
             "hidden_size": self.hidden_size,
             "num_hidden_layers": self.num_hidden_layers,
             "num_attention_heads": self.num_attention_heads,
-            "intermediate_size": self.intermediate_size or 4 * self.hidden_size,
+            "intermediate_size": self.inner_size,
             "max_position_embeddings": self.max_position_embeddings,
             "hidden_dropout_prob": 0.0,
             "attention_probs_dropout_prob": 0.0,
@@ -129,8 +137,7 @@ class Architecture(Plugin):
     def encoder_weights(self, head: str) -> int:
         """Weights in the matrices that every token is multiplied with, for a model of the kind `head`; shared layers
         count each time they are used. A training step costs six operations per token and weight."""
-        inner = self.intermediate_size or 4 * self.hidden_size
-        return self.num_hidden_layers * (4 * self.hidden_size**2 + 2 * self.hidden_size * inner)
+        return self.num_hidden_layers * (4 * self.hidden_size**2 + 2 * self.hidden_size * self.inner_size)
 
     def attention_width(self, head: str) -> int:
         """The width of queries and keys (all heads together), summed over the layers."""
@@ -143,11 +150,8 @@ class Architecture(Plugin):
     def parameter_count(self, vocab_size: int, head: str) -> int:
         """Approximate number of parameters of a model of the kind `head`, without building it. The output layer is
         tied to the embeddings."""
-        return (
-            self.encoder_weights(head)
-            + self.head_weights(vocab_size, head)
-            + self.max_position_embeddings * self.hidden_size
-        )
+        positions = 0 if self.rotary else self.max_position_embeddings * self.hidden_size
+        return self.encoder_weights(head) + self.head_weights(vocab_size, head) + positions
 
     def activation_bytes(self, head: str, fp32_residuals: bool = True) -> int:
         """Bytes per token that the layers of a model of the kind `head` save for the backward pass, in bf16."""
@@ -158,8 +162,7 @@ class Architecture(Plugin):
         #               outputs themselves)
         #    8 H        queries, keys, values, and what attention gives
         #    4 I        the input and the output of the activation function
-        inner = self.intermediate_size or 4 * self.hidden_size
-        return self.num_hidden_layers * ((24 if fp32_residuals else 16) * self.hidden_size + 4 * inner)
+        return self.num_hidden_layers * ((24 if fp32_residuals else 16) * self.hidden_size + 4 * self.inner_size)
 
     def activation_bytes_at_logits(self, head: str, fp32_residuals: bool = True) -> int:
         """The part of `activation_bytes` that exists at the same time as the logits: all of it, unless there is another
@@ -197,7 +200,8 @@ class Architecture(Plugin):
         raise NotImplementedError(f"{self.name} predicts no tokens")
 
     def output_layer(self, model: Any) -> "torch.nn.Linear":
-        """The layer from these states to the vocabulary, apart from them because its loss has a faster way on CPU."""
+        """The layer from these states to the vocabulary, apart from them because the loss computes the logits chunk by
+        chunk, together with their gradient."""
         raise NotImplementedError(f"{self.name} predicts no tokens")
 
     def token_logits(self, model: Any, hidden: "torch.Tensor") -> "torch.Tensor":

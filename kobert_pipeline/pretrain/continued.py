@@ -9,27 +9,19 @@ from kobert_pipeline.pretrain.architecture import Architecture, switch_off_dropo
 from kobert_pipeline.pretrain.objective import Objective
 from kobert_pipeline.training.hf_config import DEFAULT_LABELS, max_input_length
 
-ARCHITECTURES = {name: name for name in ("albert", "bert", "electra", "modernbert", "roberta", "roformer")} | {
-    "xlm-roberta": "roberta"
-}
-"""{model_type of a config: the architecture that calls its heads}."""
 AUTO_CLASSES = {"masked": "AutoModelForMaskedLM", "pretraining": "AutoModelForPreTraining"}
 """{what an objective needs: the Auto class of `transformers`}."""
 
 
 def refuse_unfit(objective: Objective, max_length: int, config: dict[str, Any], checkpoint: str) -> None:
     """Raise UserError unless a model with this config can be pretrained so, on sequences of up to `max_length`."""
-    kind = config.get("model_type")
-    if kind not in ARCHITECTURES:
+    kind = config["model_type"]
+    heads = Architecture.variant(Architecture.name_of(kind, checkpoint)).heads
+    if objective.head not in heads:
+        advice = "set pretrain.objective to mlm" if "masked" in heads else "give another checkpoint"
         raise UserError(
-            f"pretrain: {checkpoint} is of the type {kind!r:.40}, which cannot be pretrained further (allowed: "
-            f"{', '.join(sorted(ARCHITECTURES))}); give another checkpoint"
-        )
-    heads = Architecture.variant(ARCHITECTURES[str(kind)]).heads
-    if objective.head not in AUTO_CLASSES or objective.head not in heads:
-        raise UserError(
-            f"pretrain.objective is {objective.name}, for which {checkpoint} (of the type {kind}) has no head; set "
-            "pretrain.objective to mlm, or pretrain.total_tokens to 0 where the corpus is only to make examples from"
+            f"pretrain.objective is {objective.name}, for which {checkpoint} (of the type {kind}) has no head; "
+            f"{advice}, or set pretrain.total_tokens to 0 where the corpus is only to make examples from"
         )
     positions = max_input_length(config)
     if max_length > positions:

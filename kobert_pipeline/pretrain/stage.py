@@ -144,6 +144,15 @@ class PretrainOptions(Options):
                 f"{positions}; lower the one or raise the other"
             )
 
+    def refuse_missing_head(self) -> None:
+        """Raise ValueError for an objective that needs another kind of model than the architecture can build."""
+        if self.objective.head not in self.architecture.heads:
+            guess = did_you_mean(self.objective.head, self.architecture.heads)
+            raise ValueError(
+                f"pretrain.objective {self.objective.name} needs a model of kind '{self.objective.head}', "
+                f"which {self.architecture.name} does not have{guess}"
+            )
+
     @model_validator(mode="after")
     def _fits(self) -> "PretrainOptions":
         if self.architecture.hidden_size % self.architecture.num_attention_heads:
@@ -157,12 +166,9 @@ class PretrainOptions(Options):
                 f"base {self.base} is a {self.architecture.name}, which cannot be trained further: published ones lack "
                 f"{lost}; start from another model, such as a bert or modernbert"
             )
-        if self.objective.head not in self.architecture.heads:
-            guess = did_you_mean(self.objective.head, self.architecture.heads)
-            raise ValueError(
-                f"objective {self.objective.name} needs a model of kind '{self.objective.head}', "
-                f"which {self.architecture.name} does not have{guess}"
-            )
+        # the architecture of a recipe that names none may be a checkpoint's, so the recipe checks it
+        if "architecture" in self.model_fields_set:
+            self.refuse_missing_head()
         if self.base and self.word_vectors:
             raise ValueError(f"word_vectors would replace the embeddings of base {self.base}; leave one of them out")
         if self.base and (part := LOST_PARTS.get(self.objective.head)):

@@ -279,8 +279,8 @@ def report(
     options: ReportOptions, analysis: Path, data_dir: Path, out: Path, others: dict[str, Any],
     paragraphs: list[dict[str, Any]] | None,
 ) -> dict[str, Any]:  # fmt: skip
-    """Evaluate the saved tokenizer and write report.json, report.md and a plot, with other tokenizers by name beside,
-    and how many answers of the `paragraphs` its tokens allow; returns the figures on the corpus."""
+    """Evaluate the saved tokenizer and write report.json, report.md, report.html and a plot, with other tokenizers by
+    name beside, and how many answers of the `paragraphs` its tokens allow; returns the figures on the corpus."""
     from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
 
     tokenizer = MorphemeTokenizer.from_pretrained(out)

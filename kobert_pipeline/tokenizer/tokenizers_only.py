@@ -4,6 +4,7 @@ It is what predictions use of a fast tokenizer of `transformers`, under the same
 equal (tests/tokenizer/test_tokenizers_only.py).
 """
 
+import sys
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
@@ -135,9 +136,12 @@ class TokenizersOnly:
         return Encoded(encodings, values)
 
     def _truncate(self, strategy: bool | str, max_length: int | None, stride: int) -> None:
-        """Let the next texts be truncated, on the side that the settings name."""
+        """Let the next texts be truncated, on the side that the settings name; without a limit none is."""
+        limit = self.model_max_length if max_length is None else max_length
+        if limit > sys.maxsize:
+            return
         self.backend_tokenizer.enable_truncation(
-            self.model_max_length if max_length is None else max_length,
+            limit,
             stride=stride,
             strategy="longest_first" if strategy is True else strategy,
             direction=self.truncation_side,

@@ -16,6 +16,8 @@ POSITIONS_AFTER_PADDING = (
 )  # fmt: skip
 """Model types that number positions as RoBERTa does, from pad_token_id + 1 on; the embeddings below that are never
 used."""
+DEFAULT_PADDING = 1
+"""The `pad_token_id` of these types in `transformers`, which a config may leave out."""
 
 
 @dataclass(frozen=True)
@@ -56,8 +58,10 @@ def max_input_length(config: dict[str, Any]) -> int:
             f"the config of a {config.get('model_type')} model has no max_position_embeddings, so texts cannot be "
             "truncated to fit; add it to config.json"
         )
-    offset = config.get("model_type") in POSITIONS_AFTER_PADDING
-    return positions - config["pad_token_id"] - 1 if offset else positions
+    if config.get("model_type") not in POSITIONS_AFTER_PADDING:
+        return positions
+    padding = config.get("pad_token_id")
+    return positions - (DEFAULT_PADDING if padding is None else padding) - 1
 
 
 def output_names(id2label: dict[Any, Any], names: Mapping[str, int | str]) -> list[str]:

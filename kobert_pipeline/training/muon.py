@@ -1,5 +1,6 @@
 """Muon (Jordan et al. 2024) with all matrices of one shape in one stack, which ranks share out: one by one, on every
-rank, dozens of small matrices cost a tenth of a step, and hundreds of kernels on a GPU."""
+rank, dozens of small matrices make several threads or a GPU wait, the latter for hundreds of kernels
+(docs/results/engine)."""
 
 import math
 from collections import defaultdict

@@ -203,6 +203,8 @@ def test_what_cannot_be_pretrained_further_is_refused_in_one_sentence(
         ({"pretrain": plain | {"base": str(checkpoint)}}, "also pretrain.base; leave one out"),
         ({"pretrain": plain | {"architecture": "roberta"}}, "also pretrain.architecture; leave one out"),
         ({"pretrain": {"objective": "mlm_nsp"}}, "mlm_nsp, for which"),
+        ({"pretrain": {"objective": "rtd"}}, "rtd, with which a checkpoint cannot be pretrained further; set"),
+        ({"pretrain": {"objective": "clm"}}, "clm, with which a checkpoint cannot be pretrained further; set"),
         ({"pretrain": plain | {"max_length": 129}}, "129, but"),
         ({"features": {"nsmc": {"task": "nsmc", "train": "reviews_test.txt", "max_length": 129}}}, "has 128 positions"),
         ({"corpus": None, "publish": {}}, "also shards, pretrain; leave that out, or name the corpus"),

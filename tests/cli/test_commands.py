@@ -338,6 +338,12 @@ def test_explain_follows_dots_into_options_and_families(name: Any, title: Any, r
     assert set(rows) <= {row[0] for row in found["options"]}
 
 
+def test_explain_gives_the_default_width_of_each_architecture(kobert) -> None:
+    for name, default in [("bert", "four times hidden_size"), ("modernbert", "one and a half times hidden_size")]:
+        options = {row[0]: row for row in kobert("explain", name, "--json").json["options"]}
+        assert f"default: {default}" in " ".join(options["intermediate_size"])
+
+
 def test_explain_prints_the_variants_of_a_kind_without_empty_columns(kobert) -> None:
     header, *rows = kobert("explain", "subwords").out.partition("\n\nname")[2].splitlines()
     assert header.split() == ["help"]

@@ -163,6 +163,13 @@ def test_what_a_base_cannot_do_is_refused_in_check(
     assert expected in kobert("check", recipe(tmp_path, corpora, base=str(folder), **changes)).complaint
 
 
+def test_the_objective_of_a_recipe_without_architecture_must_fit_the_default_one(
+    tmp_path: Path, corpora: Path, kobert: Callable
+) -> None:
+    complaint = kobert("check", recipe(tmp_path, corpora, objective="clm")).complaint
+    assert "pretrain.objective clm needs a model of kind 'causal', which bert does not have" in complaint
+
+
 @pytest.mark.parametrize("model_type", ["t5", "llama"])
 def test_a_base_of_another_type_is_refused_in_check(
     model_type: str, tmp_path: Path, corpora: Path, kobert: Callable

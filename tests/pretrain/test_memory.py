@@ -10,6 +10,7 @@ import pytest
 from kobert_pipeline.cli.formatting import memory_sentence
 from kobert_pipeline.pipeline.check import pretraining_memory
 from kobert_pipeline.pipeline.stages import plan
+from kobert_pipeline.pretrain.architecture import Architecture
 from kobert_pipeline.pretrain.memory import USABLE, MemoryModel
 from kobert_pipeline.pretrain.stage import PretrainOptions
 
@@ -53,6 +54,17 @@ def test_parameters_are_those_of_a_built_model() -> None:
             assert estimate == pytest.approx(built, rel=0.08), (
                 row
             )  # ALBERT's one layer makes its biases and pooler count
+
+
+@pytest.mark.parametrize("name", ["bert", "roformer", "modernbert"])
+def test_rotary_positions_are_no_parameters(name: str) -> None:
+    import torch
+
+    architecture = Architecture.choose({"name": name, "max_position_embeddings": 2048})
+    with torch.device("meta"):
+        model = architecture.model(architecture.config(32_000), "masked")
+    trained = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
+    assert architecture.parameter_count(32_000, "masked") == pytest.approx(trained, rel=0.01)
 
 
 def test_muon_saves_one_moment_of_the_matrices_that_it_takes() -> None:

@@ -94,6 +94,12 @@ def test_a_maximum_length_below_1_is_none(value: Any, limit: int, both: Any) -> 
     assert TokenizersOnly(both[0].backend_tokenizer, {"model_max_length": value}).model_max_length == limit
 
 
+@pytest.mark.parametrize("limit", [{}, {"max_length": 10**30}])
+def test_truncation_without_a_limit_changes_nothing(limit: dict[str, int], both: Any) -> None:
+    unlimited = TokenizersOnly(both[0].backend_tokenizer, {})
+    assert unlimited("긴 글 " * 600, truncation=True, **limit) == unlimited("긴 글 " * 600)
+
+
 def test_its_properties_are_those_of_transformers(both: Any) -> None:
     ours, theirs = both
     assert (len(ours), ours.get_vocab()) == (len(theirs), theirs.get_vocab())

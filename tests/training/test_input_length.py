@@ -1,10 +1,20 @@
 """How many tokens a model takes, by its config."""
 
 import pytest
+from typing import Any
+
 import torch
 from transformers import AutoConfig, AutoModel
 
 from kobert_pipeline.training.hf_config import POSITIONS_AFTER_PADDING, max_input_length
+
+
+@pytest.mark.parametrize(
+    ("padding", "length"),
+    [({}, 22), ({"pad_token_id": None}, 22), ({"pad_token_id": 0}, 23), ({"pad_token_id": 2}, 21)],
+)
+def test_a_config_of_roberta_may_leave_its_padding_out(padding: dict[str, Any], length: int) -> None:
+    assert max_input_length({"model_type": "roberta", "max_position_embeddings": 24} | padding) == length
 
 
 @pytest.mark.parametrize("model_type", POSITIONS_AFTER_PADDING)

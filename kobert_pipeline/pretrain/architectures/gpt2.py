@@ -42,7 +42,7 @@ class Gpt2(Architecture):
             n_embd=self.hidden_size,
             n_layer=self.num_hidden_layers,
             n_head=self.num_attention_heads,
-            n_inner=self.intermediate_size or 4 * self.hidden_size,
+            n_inner=self.inner_size,
             n_positions=self.max_position_embeddings,
             activation_function=FUSED_GELU,
             embd_pdrop=0.0,

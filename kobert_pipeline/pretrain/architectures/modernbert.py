@@ -20,7 +20,10 @@ class ModernBert(Architecture):
     name: Literal["modernbert"] = "modernbert"
     heads: ClassVar[tuple[str, ...]] = ("masked",)
     token_types: ClassVar[bool] = False
+    rotary: ClassVar[bool] = True
 
+    intermediate_size: int | None = Field(None, gt=0)
+    """Width of the feed-forward layer; default: one and a half times hidden_size."""
     local_attention: int = Field(128, gt=0)
     """Window of local attention in tokens, half of it on each side."""
     global_attn_every_n_layers: int = Field(3, gt=0)
@@ -36,20 +39,22 @@ class ModernBert(Architecture):
         rules = (n for n in range(1, len(is_global) + 1) if is_global == [not i % n for i in range(len(is_global))])
         return super().options_of(config) | {"global_attn_every_n_layers": next(rules, None)}
 
+    @property
+    def inner_size(self) -> int:
+        """Width of the feed-forward layer, by default narrower than BERT's, since a gated one has one matrix more."""
+        return self.intermediate_size or 3 * self.hidden_size // 2
+
     def encoder_weights(self, head: str) -> int:
         """Gated feed-forward layers have three matrices."""
-        inner = self.intermediate_size or 3 * self.hidden_size // 2
-        return self.num_hidden_layers * (4 * self.hidden_size**2 + 3 * self.hidden_size * inner)
+        return self.num_hidden_layers * (4 * self.hidden_size**2 + 3 * self.hidden_size * self.inner_size)
 
     def activation_bytes(self, head: str, fp32_residuals: bool = True) -> int:
         """One 16-bit copy for queries, keys and values together, and gated feed-forward layers, which save four
         numbers of the intermediate size."""
-        inner = self.intermediate_size or 3 * self.hidden_size // 2
-        return self.num_hidden_layers * ((22 if fp32_residuals else 18) * self.hidden_size + 8 * inner)
+        return self.num_hidden_layers * ((22 if fp32_residuals else 18) * self.hidden_size + 8 * self.inner_size)
 
     def config(self, vocab_size: int) -> Any:
-        """A ModernBertConfig. By default its feed-forward layers are narrower than BERT's, since a gated one has one
-        matrix more."""
+        """A ModernBertConfig."""
         from transformers import ModernBertConfig
 
         return ModernBertConfig(
@@ -57,7 +62,7 @@ class ModernBert(Architecture):
             hidden_size=self.hidden_size,
             num_hidden_layers=self.num_hidden_layers,
             num_attention_heads=self.num_attention_heads,
-            intermediate_size=self.intermediate_size or 3 * self.hidden_size // 2,
+            intermediate_size=self.inner_size,
             max_position_embeddings=self.max_position_embeddings,
             local_attention=self.local_attention,
             classifier_pooling=self.classifier_pooling,

@@ -18,6 +18,7 @@ class RoFormer(BertHead, Architecture):
 
     name: Literal["roformer"] = "roformer"
     heads: ClassVar[tuple[str, ...]] = ("masked",)
+    rotary: ClassVar[bool] = True
 
     def config(self, vocab_size: int) -> Any:
         """A RoFormerConfig, whose embeddings are as wide as its hidden states."""
