@@ -57,14 +57,12 @@ class SpanTask(Task):
     max_question_tokens: int = Field(64, ge=2)
     """Longer questions are truncated to this number of tokens, including `question_token`, to leave room."""
     question_token: bool = False
-    """Whether a [MASK] is appended to every question. The architecture splinter answers what this token asks for, as in
-    its pretraining; without one it reads the question from [CLS]."""
+    """Whether a [MASK] is appended to every question, as in Splinter (Ram et al., ACL 2021)."""
     # in the fingerprint only where they have an effect, so that runs from before they existed stay valid
     exact_match_feature: bool = Field(False, exclude_if=lambda value: not value)
     """Whether the token types of the context say which of its tokens the question contains, and how many of them are
     near (after the exact match of Chen et al., ACL 2017), so that a model with little pretraining need not learn to
-    compare words. For architectures with token types: bert, roberta, electra, albert, roformer,
-    splinter."""
+    compare words. For architectures with token types: bert, roberta, electra, albert, roformer."""
     pos_feature: bool = Field(False, exclude_if=lambda value: not value)
     """Whether the token types also say which part of speech each token of the context is, by Kiwi's tags: a name, a
     noun, a number, a particle, ... (as Chen et al. do, too). Needs `exact_match_feature`. Every tenth training example

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 PREDICT_BATCH_SIZE_GPU = 512
 """Rows per batch in predictions on other devices than a CPU, where 64 short texts take no longer to compute than their
 kernels take to launch."""
-PADDED_ATTENTION = ("albert", "bert", "electra", "gpt2", "modernbert", "roberta", "splinter")
+PADDED_ATTENTION = ("albert", "bert", "electra", "gpt2", "modernbert", "roberta")
 """Model types that are trained in bf16 on a CPU with `padded_attention`, which is faster there than both functions of
 `transformers`; others may need arguments that it does not take."""
 DROPOUTS = (
@@ -186,7 +186,7 @@ def add_match_types(model: Any, count: int = TYPES) -> None:
     if before is None or before.num_embeddings < 2:
         raise UserError(
             f"exact_match_feature: the architecture {model.config.model_type} has no token types for question and "
-            "context; leave exact_match_feature out, or use bert, roberta, electra, albert, roformer or splinter"
+            "context; leave exact_match_feature out, or use bert, roberta, electra, albert or roformer"
         )
     if count > before.num_embeddings:
         row_of = [kind if kind < before.num_embeddings else 1 for kind in range(TYPES)]

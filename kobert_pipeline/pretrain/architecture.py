@@ -4,7 +4,7 @@ names."""
 import re
 from abc import abstractmethod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field
 
@@ -29,14 +29,6 @@ OF_VOCABULARY = re.compile(r"vocab_size|\w+_token_id|max_position_embeddings|n_p
 which counts those up to the padding's."""
 
 
-class SpanStates(NamedTuple):
-    """Vectors whose dot product is the logit of a token for being the start (or the end) of a question's answer:
-    `questions` (..., H), `tokens` (T, H)."""
-
-    questions: "torch.Tensor"
-    tokens: "torch.Tensor"
-
-
 class Architecture(Plugin):
     """A model family with its sizes, under HF's names. It builds models, and calls their pretraining heads for the
     objectives."""
@@ -46,8 +38,7 @@ class Architecture(Plugin):
     heads: ClassVar[tuple[str, ...]]
     """The kinds of pretraining model it can build; an objective needs one of them: `masked` (predicts masked tokens),
     `pretraining` (masked tokens, and one of two classes for a sequence pair), `discriminator` (with a generator),
-    `spans` (masked tokens, and where the span is that a question token asks for), `causal` (predicts the next
-    token)."""
+    `causal` (predicts the next token)."""
 
     unsupported_heads: ClassVar[tuple[str, ...]] = ()
     """The Auto classes, such as AutoModelForMultipleChoice, for which `transformers` has no model of this family."""
@@ -212,13 +203,6 @@ class Architecture(Plugin):
     def pair_logits(self, model: Any, first: "torch.Tensor") -> "torch.Tensor":
         """The logits of P sequence pairs, from the hidden states of their [CLS]: (P, H) -> (P, 2)."""
         raise NotImplementedError(f"{self.name} has no head for sequence pairs")
-
-    def span_states(
-        self, model: Any, hidden: "torch.Tensor", questions: "torch.Tensor"
-    ) -> tuple[SpanStates, SpanStates]:
-        """What selects the starts and the ends of answers, from the hidden states of all tokens, (T, H), and of
-        question tokens, (..., H)."""
-        raise NotImplementedError(f"{self.name} has no head for spans")
 
     def save(self, model: Any, folder: Path) -> None:
         """Save the model to publish and fine-tune, in the format of `transformers`."""

@@ -4,7 +4,7 @@ A step's batch may be split into parts, which are computed one after another or 
 denominators of the whole step, so that the losses of the parts add up to the loss of the whole.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -13,15 +13,14 @@ from kobert_pipeline.tokenizer.special_tokens import IGNORE_INDEX, PAD_ID
 
 
 class LossDenominators(NamedTuple):
-    """What the loss sums of a step are divided by: the numbers of its tokens, labels, sequence pairs and questions."""
+    """What the loss sums of a step are divided by: the numbers of its tokens, labels and sequence pairs."""
 
     tokens: float
     labels: float
     pairs: float
-    questions: float
 
 
-INFINITE_DENOMINATORS = LossDenominators(*[float("inf")] * 4)
+INFINITE_DENOMINATORS = LossDenominators(*[float("inf")] * 3)
 """Denominators of a placeholder part, which is computed only because every rank must take part in the step: its losses
 become 0."""
 
@@ -32,9 +31,8 @@ class Batch:
 
     `input_ids`, `token_type_ids`, `position_ids`: (T,) int64. `lengths`: (n,) tokens of each sequence.
     `masked_positions`: (K,) positions among the T tokens, ascending. `labels`: (K,) the tokens to predict there.
-    `next_sentence_label`: (n,) 0 next or in order, 1 random or swapped, -100 no pair. `questions`: (n, Q, 3), for each
-    question of a sequence the positions in it of the question token and of the first and last token of the answer; 0
-    where there is no question. `step_denominators`: the denominators of the whole step, if this is a part of one.
+    `next_sentence_label`: (n,) 0 next or in order, 1 random or swapped, -100 no pair. `step_denominators`: the
+    denominators of the whole step, if this is a part of one.
     """
 
     input_ids: np.ndarray
@@ -44,7 +42,6 @@ class Batch:
     masked_positions: np.ndarray
     labels: np.ndarray
     next_sentence_label: np.ndarray
-    questions: np.ndarray = field(default_factory=lambda: np.empty((0, 0, 3), np.int64))
     step_denominators: LossDenominators | None = None
 
     @property
@@ -58,8 +55,7 @@ class Batch:
     def denominators(self) -> LossDenominators:
         """The denominators of the whole step, whether this batch is all of it or a part."""
         pairs = int(np.count_nonzero(self.next_sentence_label != IGNORE_INDEX))
-        questions = int(np.count_nonzero(self.questions[..., 0]))
-        return self.step_denominators or LossDenominators(len(self.input_ids), len(self.labels), pairs, questions)
+        return self.step_denominators or LossDenominators(len(self.input_ids), len(self.labels), pairs)
 
     def part(self, index: int, parts: int) -> "Batch":
         """Part `index` (from 0) of `parts`: whole sequences, with about the same number of tokens in each part."""
@@ -72,8 +68,8 @@ class Batch:
 
     def _placeholder_part(self) -> "Batch":
         """One sequence whose losses become 0, for a rank that is left without sequences."""
-        # where the step has no pairs (or questions) its other parts log NaN for them, and so must this one: 0 / 0
-        nothing = {name: 0 for name in ("pairs", "questions") if not getattr(self.denominators, name)}
+        # where the step has no pairs its other parts log NaN for them, and so must this one: 0 / 0
+        nothing = {} if self.denominators.pairs else {"pairs": 0}
         return replace(self._slice(0, 1), step_denominators=INFINITE_DENOMINATORS._replace(**nothing))
 
     def _slice(self, left: int, right: int) -> "Batch":
@@ -88,7 +84,6 @@ class Batch:
             masked_positions=self.masked_positions[first:last] - start,
             labels=self.labels[first:last],
             next_sentence_label=self.next_sentence_label[left:right],
-            questions=self.questions[left:right],
             step_denominators=self.denominators,
         )
 
@@ -115,6 +110,5 @@ class Batch:
             masked_positions=np.append(self.masked_positions, np.full(missing, len(self.input_ids) + more - 1)),
             labels=np.append(self.labels, np.full(missing, IGNORE_INDEX)),
             next_sentence_label=np.append(self.next_sentence_label, np.full(len(lengths) + rows, IGNORE_INDEX)),
-            questions=np.pad(self.questions, [(0, len(lengths) + rows), (0, 0), (0, 0)]),
             step_denominators=self.denominators,
         )

@@ -109,34 +109,3 @@ def pair_loss(
     total = cross_entropy(logits.float(), labels, reduction="sum", ignore_index=IGNORE_INDEX)
     correct = (logits.argmax(-1) == labels).sum()
     return total / pairs.clamp(min=1), {f"{name}_loss": total.detach() / pairs, f"{name}_accuracy": correct / pairs}
-
-
-def span_loss(
-    architecture: Architecture, model: Any, hidden: "torch.Tensor", batch: "TensorBatch", name: str
-) -> tuple["torch.Tensor", Values]:
-    """Cross-entropy over the tokens of a question's sequence, half of it for the start of the answer and half for its
-    end: the mean over the questions of the batch, 0 where it has none. `NAME_loss` and `NAME_accuracy` (both ends
-    right) to log are NaN then."""
-    import torch
-    from torch.nn.functional import cross_entropy
-
-    question, *targets = batch.questions.unbind(-1)  # (n, Q) each
-    column = torch.arange(batch.width, device=hidden.device)
-    outside = (column >= batch.lengths[:, None])[:, None]  # (n, 1, L)
-    # a row per sequence; the cells of padding read any token, since their logits are replaced
-    cells = (batch.starts[:, None] + column).clamp(max=len(hidden) - 1)
-    # index_select, whose gradient is a sum by index: the gradient of hidden[...] sorts the indices first
-    asked = hidden.index_select(0, (batch.starts[:, None] + question).flatten()).unflatten(0, question.shape)
-    states = architecture.span_states(model, hidden, asked)
-    total, is_asked = hidden.new_zeros((), dtype=torch.float32), question > 0
-    correct = is_asked
-    for side, target in zip(states, targets, strict=True):
-        tokens = side.tokens.index_select(0, cells.flatten()).unflatten(0, cells.shape)
-        logits = (side.questions @ tokens.transpose(1, 2)).float()  # (n, Q, H) @ (n, H, L) -> (n, Q, L)
-        logits = logits.masked_fill(outside, torch.finfo(torch.float32).min)
-        # 0 is the position of [CLS], which is no answer
-        total = total + cross_entropy(logits.flatten(0, 1), target.flatten(), reduction="sum", ignore_index=0) / 2
-        correct = correct & (logits.argmax(-1) == target)
-    count = batch.step_questions
-    values = {f"{name}_loss": total.detach() / count, f"{name}_accuracy": correct.sum() / count}
-    return total / count.clamp(min=1), values

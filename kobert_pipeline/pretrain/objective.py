@@ -12,10 +12,9 @@ from kobert_pipeline.pretrain.architecture import Architecture
 from kobert_pipeline.pretrain.batch import Batch
 from kobert_pipeline.pretrain.losses import token_and_pair_loss
 from kobert_pipeline.pretrain.masking import Unit, choose, replace, unit_starts
-from kobert_pipeline.pretrain.packing import Packed, pack
+from kobert_pipeline.pretrain.packing import pack
 from kobert_pipeline.pretrain.segments import PairTask, Sequences, plan_sequences
 from kobert_pipeline.shards.format import Shards
-from kobert_pipeline.tokenizer.special_tokens import SpecialIds
 
 if TYPE_CHECKING:
     import torch
@@ -117,26 +116,19 @@ class MaskedObjective(Objective):
     ) -> Batch:
         """The sequences packed, with a share of their tokens masked."""
         packed = pack(shards, sequences, rows)
-        return self.masked_batch(packed, sequences.next_sentence_label[rows], vocab_size, shards.special, rng)
-
-    def masked_batch(
-        self, packed: Packed, next_sentence_label: np.ndarray, vocab_size: int, special: SpecialIds,
-        rng: np.random.Generator,
-    ) -> Batch:  # fmt: skip
-        """The batch of packed sequences with a share of their maskable tokens masked."""
         # in training `at` has made both rates the same; held-out batches, which have no progress, get the last
         rate = self._rates[-1]
         positions = choose(unit_starts(packed.boundaries, self.mask_unit), packed.maskable, rate, rng)
         return Batch(
             input_ids=replace(
-                packed.input_ids, positions, vocab_size, rng, self.mask_share, self.random_share, special
+                packed.input_ids, positions, vocab_size, rng, self.mask_share, self.random_share, shards.special
             ),
             token_type_ids=packed.token_type_ids,
             position_ids=packed.position_ids,
             lengths=packed.lengths,
             masked_positions=positions,
             labels=packed.input_ids[positions],
-            next_sentence_label=next_sentence_label,
+            next_sentence_label=sequences.next_sentence_label[rows],
         )
 
 

@@ -46,8 +46,6 @@ MODEL_FILES = (
     "generator/config.json",
     "generator/model.safetensors",
 )
-LOST_PARTS = {"discriminator": "a generator", "spans": "a span selection layer and an MLM head"}
-"""{kind of model: what of it a published checkpoint lacks}."""
 WRITES = (*(f"{folder}/{name}" for folder in (MODEL, BEST) for name in MODEL_FILES), *TRAINING_WRITES)
 """Patterns of all files that the stage writes to its folder."""
 
@@ -160,20 +158,14 @@ class PretrainOptions(Options):
                 f"num_attention_heads {self.architecture.num_attention_heads} must divide hidden_size "
                 f"{self.architecture.hidden_size}"
             )
-        if self.base and LOST_PARTS.keys() >= set(self.architecture.heads):
-            (lost,) = (LOST_PARTS[head] for head in self.architecture.heads)
-            raise ValueError(
-                f"base {self.base} is a {self.architecture.name}, which cannot be trained further: published ones lack "
-                f"{lost}; start from another model, such as a bert or modernbert"
-            )
         # the architecture of a recipe that names none may be a checkpoint's, so the recipe checks it
         if "architecture" in self.model_fields_set:
             self.refuse_missing_head()
         if self.base and self.word_vectors:
             raise ValueError(f"word_vectors would replace the embeddings of base {self.base}; leave one of them out")
-        if self.base and (part := LOST_PARTS.get(self.objective.head)):
+        if self.base and self.objective.head == "discriminator":
             raise ValueError(
-                f"objective {self.objective.name} trains {part} too, which published checkpoints do not have; set "
+                f"objective {self.objective.name} trains a generator too, which published checkpoints do not have; set "
                 "objective to mlm, or leave base out"
             )
         return self

@@ -9,18 +9,14 @@ from kobert_pipeline.pretrain.batch import Batch
 from kobert_pipeline.training.attention import SequenceLayout
 from kobert_pipeline.training.transfer import copy_to_device
 
-WIDTH_MULTIPLE = 64
-"""Widths are rounded up to a multiple of this, so that few different ones are compiled for."""
-
 
 @dataclass(frozen=True)
 class TensorBatch:
     """n sequences with T tokens in total, of which K are to be predicted, as in `Batch`.
 
     `input_ids`, `token_type_ids`, `position_ids`: (T,). `lengths`, `starts`, `next_sentence_label`: (n,).
-    `masked_positions`, `labels`: (K,). `questions`: (n, Q, 3). All of these are int64. `step_tokens`, `step_labels`,
-    `step_pairs`, `step_questions`: scalars, the denominators of the whole step. `layout`: which positions attend to
-    each other. `width`: an upper bound of the lengths.
+    `masked_positions`, `labels`: (K,). All of these are int64. `step_tokens`, `step_labels`, `step_pairs`: scalars, the
+    denominators of the whole step. `layout`: which positions attend to each other.
     """
 
     input_ids: torch.Tensor
@@ -31,13 +27,10 @@ class TensorBatch:
     masked_positions: torch.Tensor
     labels: torch.Tensor
     next_sentence_label: torch.Tensor
-    questions: torch.Tensor
     step_tokens: torch.Tensor
     step_labels: torch.Tensor
     step_pairs: torch.Tensor
-    step_questions: torch.Tensor
     layout: SequenceLayout
-    width: int
 
 
 def to_device(
@@ -62,12 +55,9 @@ def to_device(
         masked_positions=tensor(batch.masked_positions),
         labels=tensor(batch.labels),
         next_sentence_label=tensor(batch.next_sentence_label),
-        questions=tensor(batch.questions),
         step_tokens=scalar(batch.denominators.tokens),
         step_labels=scalar(batch.denominators.labels),
         step_pairs=scalar(batch.denominators.pairs),
-        step_questions=scalar(batch.denominators.questions),
         layout=SequenceLayout.of(batch.lengths, varlen=varlen, tiled=tiled),
-        width=-(-int(batch.lengths.max()) // WIDTH_MULTIPLE) * WIDTH_MULTIPLE,
     )
     return copy_to_device(in_host_memory, device)

@@ -41,8 +41,8 @@ HUB_METRICS = {
 def auto_class_of(config: dict[str, Any]) -> str:
     """The Auto class of `transformers` for the head of a pretrained model, from its config."""
     architecture = config["architectures"][0]
-    # a discriminator and a Splinter cannot fill masks, although their classes have the suffix of models that can
-    if architecture.startswith(("Electra", "Splinter")) and architecture.endswith("ForPreTraining"):
+    # a discriminator cannot fill masks, although its class has the suffix of models that can
+    if architecture == "ElectraForPreTraining":
         return "AutoModel"
     suffixes = {
         "ForPreTraining": "AutoModelForPreTraining",

@@ -12,6 +12,7 @@ import torch
 import yaml
 from huggingface_hub import ModelCard
 from layouts import LAYOUTS, made
+from transformers import SplinterConfig, SplinterModel
 
 from kobert_pipeline.checkpoint.source import base_model_of
 from kobert_pipeline.features.format import features_of_ids
@@ -19,7 +20,6 @@ from kobert_pipeline.features.tasks.korquad import KorQuad
 from kobert_pipeline.features.tasks.nsmc import Nsmc
 from kobert_pipeline.files import read_json, sha256, write_json
 from kobert_pipeline.finetune.distill import encode_for_student
-from kobert_pipeline.pretrain.architectures.splinter import Splinter
 from kobert_pipeline.tokenizer.loading import vocabulary_in
 
 REVIEWS = {"train": "reviews_train.txt", "test": "reviews_test.txt"}
@@ -259,9 +259,9 @@ def test_soft_labelled_texts_lose_their_white_space_with_any_tokenizer(tmp_path:
 
 def test_check_names_a_task_for_which_a_checkpoint_has_no_head(data: Path, tmp_path: Path, kobert: Callable) -> None:
     bert, folder = made("kcbert", tmp_path), tmp_path / "splinter"
-    architecture = Splinter(num_hidden_layers=1, hidden_size=32, num_attention_heads=2, max_position_embeddings=96)
-    config = architecture.config(read_json(bert / "config.json")["vocab_size"])
-    architecture.save(architecture.model(config, "spans"), folder)
+    sizes = {"num_hidden_layers": 1, "hidden_size": 32, "num_attention_heads": 2, "max_position_embeddings": 96}
+    config = SplinterConfig(vocab_size=read_json(bert / "config.json")["vocab_size"], **sizes)
+    SplinterModel(config).save_pretrained(folder)
     for path in [*bert.glob("*token*"), *bert.glob("vocab*")]:
         shutil.copy(path, folder)
     said = kobert("check", recipe(tmp_path, folder, data, publish={})).complaint

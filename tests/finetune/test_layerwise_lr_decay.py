@@ -24,7 +24,6 @@ BY_HAND = {  # what are embeddings, what is a layer and its number; everything e
     "albert": (r"\.(embeddings|embedding_hidden_mapping_in)\.", r"\.albert_layer_groups\.(\d+)\."),
     "modernbert": (r"\.embeddings\.", r"model\.layers\.(\d+)\."),
     "roformer": (r"\.(embeddings|embed_positions)\.", BERT_LIKE[1]),
-    "splinter": BERT_LIKE,
     "gpt2": (r"\.(wte|wpe)\.", r"transformer\.h\.(\d+)\."),
 }
 HEADS = ("AutoModelForSequenceClassification", "AutoModelForQuestionAnswering", "AutoModelForTokenClassification")

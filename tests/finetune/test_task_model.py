@@ -24,7 +24,7 @@ from kobert_pipeline.pipeline.recipe import Recipe
 from kobert_pipeline.pretrain.architecture import Architecture
 from kobert_pipeline.pretrain.architectures.bert import Bert
 from kobert_pipeline.pretrain.architectures.modernbert import ModernBert
-from kobert_pipeline.pretrain.architectures.splinter import Splinter
+from kobert_pipeline.pretrain.architectures.roformer import RoFormer
 from kobert_pipeline.questions.exact_match import TYPES
 from kobert_pipeline.questions.pos_feature import POS_TYPES
 
@@ -188,29 +188,14 @@ def test_modernbert_reads_the_pooling_that_it_was_pretrained_with(tmp_path: Path
             torch.testing.assert_close(model(ids).logits, model.classifier(model.drop(model.head(pooled))))
 
 
-def test_questions_begin_with_the_span_selection_layer_of_pretraining(tmp_path: Path) -> None:
-    """All weights of Splinter but its MLM head, which stays in the model that goes on training."""
-    architecture = Splinter(num_hidden_layers=1, hidden_size=32, num_attention_heads=2, max_position_embeddings=96)
-    torch.manual_seed(0)
-    model = architecture.model(architecture.config(300), "spans")
-    architecture.save(model, tmp_path)
-    pretrained = model.state_dict()
-    taken = tuned(Task.choose({"name": "korquad", "question_token": True}), tmp_path).state_dict()
-    assert {name for name in pretrained if not name.startswith("cls.")} == set(taken)
-    assert any(name.startswith("splinter_qass.") for name in taken)
-    assert any(name.startswith("cls.") for name in pretrained)
-    assert all(torch.equal(pretrained[name], weight) for name, weight in taken.items())
-
-
 def test_a_model_gets_the_token_types_of_matches(tmp_path: Path) -> None:
     """At first they are the context's, so that the outputs are those of the model without them."""
     task = Task.choose({"name": "korquad", "exact_match_feature": True})
     ids, segments = torch.tensor([[2, 7, 3, 8, 9, 3]]), torch.tensor([[0, 0, 0, 1, 1, 1]])
-    for cls in (Bert, Splinter):
+    for cls in (Bert, RoFormer):
         architecture = cls(num_hidden_layers=1, hidden_size=32, num_attention_heads=2, max_position_embeddings=96)
-        head = "masked" if cls is Bert else "spans"
         folder = tmp_path / cls.__name__
-        architecture.save(architecture.model(architecture.config(300), head), folder)
+        architecture.save(architecture.model(architecture.config(300), "masked"), folder)
         torch.manual_seed(0)
         plain = build(Task.choose("korquad"), folder, False, FinetunePlan(), 16).eval()
         torch.manual_seed(0)

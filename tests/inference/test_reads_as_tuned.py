@@ -52,7 +52,7 @@ def saved(tokenizer: Any, tmp_path: Path) -> Callable[..., tuple[Any, Path]]:
     ("architecture", "options"),
     [
         ("bert", {}), ("gpt2", {}), ("bert", {"stride": 8}), ("bert", {"max_answer_tokens": 5}),
-        ("bert", {"max_question_tokens": 3}), ("splinter", {}), ("splinter", {"question_token": True}),
+        ("bert", {"max_question_tokens": 3}), ("roformer", {}), ("bert", {"question_token": True}),
         ("bert", {"exact_match_feature": True}), ("bert", {"exact_match_feature": True, "pos_feature": True}),
         ("bert", {"whole_words": True}),
         ("bert", {"answer_priors": {"phrase": 2}}), ("bert", {"answer_priors": {"type": 4}}),

@@ -21,7 +21,6 @@ OBJECTIVES: dict[str, Any] = {
     "mlm_sop": "mlm_sop",
     "rtd": "rtd",
     "clm": "clm",
-    "mlm_rss": {"name": "mlm_rss", "stop_frequency": 0.02},
     **{
         f"mlm {sequence_format}": {"name": "mlm", "sequence_format": sequence_format}
         for sequence_format in ("full_sentences", "doc_sentences")

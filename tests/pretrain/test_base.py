@@ -153,7 +153,7 @@ def test_a_recipe_may_say_nothing_about_the_architecture_or_what_is_so(
     [
         ({"architecture": {"hidden_sizes": 32}}, "unknown key 'hidden_sizes'"),
         ({"max_length": 128}, "pretrain.max_length 128 is beyond the architecture's max_position_embeddings 64"),
-        ({"objective": "mlm_rss"}, "objective mlm_rss needs a model of kind 'spans', which bert does not have"),
+        ({"objective": "clm"}, "objective clm needs a model of kind 'causal', which bert does not have"),
     ],
 )
 def test_what_a_base_cannot_do_is_refused_in_check(
@@ -170,7 +170,7 @@ def test_the_objective_of_a_recipe_without_architecture_must_fit_the_default_one
     assert "pretrain.objective clm needs a model of kind 'causal', which bert does not have" in complaint
 
 
-@pytest.mark.parametrize("model_type", ["t5", "llama"])
+@pytest.mark.parametrize("model_type", ["t5", "llama", "splinter"])
 def test_a_base_of_another_type_is_refused_in_check(
     model_type: str, tmp_path: Path, corpora: Path, kobert: Callable
 ) -> None:
@@ -250,12 +250,3 @@ def test_a_config_that_makes_no_model_to_start_from_is_refused(values: dict[str,
         read_config(tmp_path)
     assert str(refused.value).startswith(f"pretrain.base: {tmp_path / 'config.json'} ")
     assert str(refused.value).endswith("give another folder")
-
-
-@pytest.mark.parametrize("objective", ["mlm", "mlm_rss"])
-def test_a_base_without_any_head_for_pretraining_is_refused_whatever_the_objective(
-    objective: str, tmp_path: Path
-) -> None:
-    base = saved(tmp_path / "base", "SplinterModel", ENCODER)
-    with pytest.raises(ValueError, match="is a splinter, which cannot be trained further"):
-        PretrainOptions.model_validate({"objective": objective, "base": str(base)})

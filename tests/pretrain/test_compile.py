@@ -23,7 +23,6 @@ ROWS = {
     "modernbert": "mlm",
     "gpt2": "clm",
     "electra": "rtd",
-    "splinter": {"name": "mlm_rss", "stop_frequency": 0.2},
 }
 REGIONAL = {"torch_compile": True, "use_regional_compilation": True}
 

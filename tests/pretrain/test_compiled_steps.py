@@ -26,7 +26,6 @@ from kobert_pipeline.training.compilation import regions_of
 ROWS = {
     "gpt2": "clm", "electra": "rtd", "albert": "mlm_sop", "roberta": "mlm", "modernbert": "mlm",
     "roformer": "mlm",
-    "splinter": {"name": "mlm_rss", "stop_frequency": 0.02},
 }  # fmt: skip
 
 

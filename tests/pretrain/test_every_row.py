@@ -10,7 +10,6 @@ import torch
 from rows import SMALL, VOCAB_SIZE, prepared, rows
 from synthetic_shards import articles, reviews, shards_of
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.nn.functional import cross_entropy
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import ElectraForMaskedLM, ElectraForPreTraining
 
@@ -82,22 +81,11 @@ def reference(module: LossModule, batch: Any, name: str) -> torch.Tensor:
     if kind == "rtd":
         return reference_rtd(model, batch, given)
     pairs = torch.from_numpy(batch.next_sentence_label)
-    if kind == "mlm_rss":
-        return reference_rss(model, batch, given)
     if module.objective.head == "masked":
         return model(**given, labels=labels(batch)).loss
     if name == "albert":
         return model(**given, labels=labels(batch), sentence_order_label=pairs).loss
     return model(**given, labels=labels(batch), next_sentence_label=pairs).loss
-
-
-def reference_rss(model: Any, batch: Any, given: dict[str, torch.Tensor]) -> torch.Tensor:
-    """The loss of HF's SplinterForPreTraining, and BERT's MLM head on the same states."""
-    questions, starts, ends = torch.from_numpy(batch.questions).unbind(-1)
-    assert (questions > 0).sum() > 5
-    spans = model(**given, question_positions=questions, start_positions=starts.clone(), end_positions=ends.clone())
-    states = model.splinter(**given).last_hidden_state
-    return spans.loss + cross_entropy(model.cls(states).flatten(0, 1), labels(batch).flatten())
 
 
 def reference_rtd(model: Any, batch: Any, given: dict[str, torch.Tensor]) -> torch.Tensor:
@@ -275,8 +263,7 @@ def test_static_masking_repeats_itself_and_dynamic_does_not(duplicates: Any, sam
 
 
 def test_the_arithmetic_of_a_step_is_what_pytorch_counts() -> None:
-    """All products of matrices going forward, but for what is done once a sequence or a question: poolers, heads for
-    pairs, and what a span head computes of questions."""
+    """All products of matrices going forward, but for what is done once a sequence: poolers and heads for pairs."""
     for objective, architecture in rows():
         module, loader = prepared(objective, architecture)
         module.eval()  # in training the output layer's gradient is computed on the way forward, too
@@ -292,10 +279,8 @@ def test_the_arithmetic_of_a_step_is_what_pytorch_counts() -> None:
         )
         expected = (float(module.flops(tensors, torch.tensor(len(batch.input_ids)))) - 3 * squares) / 3
         squared = SMALL["hidden_size"] ** 2
-        once = {
-            "pretraining": 2 * len(batch.lengths) * (squared + 2 * SMALL["hidden_size"]),
-            "spans": 2 * batch.questions[..., 0].size * 4 * squared,
-        }.get(module.objective.head, 0)
+        has_pairs = module.objective.head == "pretraining"
+        once = has_pairs * 2 * len(batch.lengths) * (squared + 2 * SMALL["hidden_size"])
         assert products == pytest.approx(expected + once, rel=0.01), (objective, architecture)
         assert counted["aten.bmm"] >= squares, (objective, architecture)
 

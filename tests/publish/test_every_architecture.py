@@ -25,7 +25,6 @@ AUTO = {
     "albert": "AutoModelForPreTraining", "bert": "AutoModelForPreTraining", "electra": "AutoModel",
     "gpt2": "AutoModelForCausalLM",
     "modernbert": "AutoModelForMaskedLM", "roberta": "AutoModelForMaskedLM", "roformer": "AutoModelForMaskedLM",
-    "splinter": "AutoModel",
 }  # fmt: skip
 
 
@@ -60,20 +59,19 @@ def test_it_is_published_and_a_task_learned_from_it(model, tiny, tmp_path) -> No
 
 def learned(model: Path, tiny) -> None:
     """One step of fine-tuning and a prediction."""
-    has_labels = json.loads((model / "config.json").read_text())["model_type"] != "splinter"
-    name, output = ("nsmc", "logits") if has_labels else ("korquad", "start_logits")
-    task = Task.choose(name)
-    examples = Features.load(tiny.run_dir / "features" / name / "dev").examples[:20]
+    task = Task.choose("nsmc")
+    examples = Features.load(tiny.run_dir / "features" / "nsmc" / "dev").examples[:20]
     features = Features(task.featurize(examples, load_tokenizer(tiny.run_dir / "tokenizer"), 64), examples)
     tuned = build(task, model, False, FinetuneOptions().plan, 64)
-    found = logits(tuned, features, 8, "cpu")[output]
+    found = logits(tuned, features, 8, "cpu")["logits"]
     assert len(found) == len(features) and all(np.isfinite(row).all() for row in found)
     ids = torch.tensor([[2, 9, 3]])
     batch = {
         "input_ids": ids,
         "attention_mask": torch.ones_like(ids),
         "token_type_ids": torch.zeros_like(ids),
-    } | {name: torch.tensor([1]) for name in (["labels"] if has_labels else ["start_positions", "end_positions"])}
+        "labels": torch.tensor([1]),
+    }
     loss, _ = TaskModule(tuned)(batch)
     loss.backward()
     assert torch.isfinite(loss)
