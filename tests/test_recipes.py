@@ -177,12 +177,10 @@ def test_wrong_setting_is_refused_in_one_line_that_names_it(corpora, kobert) -> 
 
 RENAMED_PLACES = {
     "batch_pieces": "pretrain",
-    "duplicates": "pretrain.objective",
     "engine": "corpus",
     "formed": "pretrain.objective",
     "kind_bonus": "features.korquad.task",
     "layer_decay": "finetune.nsmc.plan",
-    "logits_rows": "pretrain.architecture",
     "mark_matches": "features.korquad.task",
     "mask_rate": "pretrain.objective",
     "max_answer_pieces": "features.korquad.task",

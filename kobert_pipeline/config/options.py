@@ -22,12 +22,10 @@ Seed = Annotated[int, Field(ge=0, lt=2**32)]
 
 RENAMED = {
     "batch_pieces": "batch_tokens",
-    "duplicates": "dupe_factor",
     "engine": "executor",
     "formed": "sequence_format",
     "kind_bonus": "answer_priors.type",
     "layer_decay": "layerwise_lr_decay",
-    "logits_rows": "logits_chunk_size",
     "mark_matches": "exact_match_feature",
     "mask_rate": "mlm_probability",
     "max_answer_pieces": "max_answer_tokens",

@@ -59,9 +59,6 @@ class Architecture(Plugin):
     """Width of the feed-forward layer; default: four times hidden_size."""
     max_position_embeddings: int = Field(512, gt=0)
     """Longest sequence that the model can take, in tokens."""
-    logits_chunk_size: int | None = Field(None, gt=0, exclude=True)
-    """Number of predicted tokens whose logits are in memory at once, for large vocabularies on small devices; null: as
-    many as have 2^29 logits (8,192 with a vocabulary of 65,536). Results change by rounding only."""
 
     @classmethod
     def of_model(cls, config: Any, model: str, **more: Any) -> "Architecture":

@@ -58,7 +58,7 @@ def architecture_of(base: str, stated: Any) -> Any:
     config = read_config(folder)
     architecture = Architecture.of_model(config, f"base {base}")
     known = {"name": architecture.name} | architecture.options_of(config)
-    # an option that no config has, such as logits_chunk_size, is the recipe's
+    # an option that no config has, such as ELECTRA's generator_share, is the recipe's
     more = {option: value for option, value in stated.items() if option not in known}
     if stated.get("name", architecture.name) == architecture.name:
         Architecture.choose({"name": architecture.name} | stated)  # raises for what are none of its options

@@ -30,9 +30,7 @@ def refuse_unfit(objective: Objective, max_length: int, config: dict[str, Any], 
         )
 
 
-def load(
-    objective: Objective, max_length: int, logits_chunk_size: int | None, folder: Path
-) -> tuple[Architecture, Any, dict[str, Any]]:
+def load(objective: Objective, max_length: int, folder: Path) -> tuple[Architecture, Any, dict[str, Any]]:
     """The architecture of the checkpoint in `folder`, its model with the objective's head, and the number of weights
     that it lacks and that start at random, such as a head's. Raises UserError as `refuse_unfit` does."""
     import torch
@@ -51,7 +49,7 @@ def load(
     )  # fmt: skip
     # only the training goes without dropout: the saved config has the checkpoint's, for fine-tuning
     model.config.update(dropouts)
-    architecture = Architecture.of_model(config, "the checkpoint", logits_chunk_size=logits_chunk_size)
+    architecture = Architecture.of_model(config, "the checkpoint")
     return architecture, model, {"weights_started_at_random": len(info["missing_keys"])}
 
 

@@ -44,7 +44,6 @@ class Loader:
         self.max_length, self.batch_tokens, self.seed = options.max_length, options.batch_tokens, seed
         # two, since at the end of an epoch other threads already build batches of the next
         self.epoch = lru_cache(maxsize=2)(self._epoch)
-        self.distinct_epochs = options.objective.epochs
         # of each epoch planned so far: the number of the first step after it, and how many tokens it has
         self.epoch_ends: list[int] = []
         self.epoch_tokens: list[int] = []
@@ -52,20 +51,16 @@ class Loader:
 
     def _epoch(self, epoch: int) -> tuple[Sequences, list[np.ndarray]]:
         """The sequences of an epoch and the rows of each of its batches."""
-        rng = generator(self.seed, self._seed_epoch(epoch))
+        rng = generator(self.seed, epoch)
         sequences = self.objective.sequences(self.shards, self.max_length, rng)
         return sequences, group(sequences.lengths, rng.permutation(len(sequences)), self.batch_tokens)
-
-    def _seed_epoch(self, epoch: int) -> int:
-        """The epoch whose random numbers are used: with static masking, epochs repeat."""
-        return epoch if self.distinct_epochs is None else epoch % self.distinct_epochs
 
     def batch(self, step: int, progress: float = 1.0) -> Batch:
         """The batch of step `step`, from 0, as the objective is at `progress` in the training, from 0 to 1."""
         with self.planning_lock:
             epoch, inside = self._locate(step)
             sequences, batches = self.epoch(epoch)
-        rng = generator(self.seed, self._seed_epoch(epoch), 1 + inside)
+        rng = generator(self.seed, epoch, 1 + inside)
         return self.objective.at(progress).batch(self.shards, sequences, batches[inside], self.vocab_size, rng)
 
     def _locate(self, step: int) -> tuple[int, int]:

@@ -15,23 +15,17 @@ if TYPE_CHECKING:
 Values = dict[str, "torch.Tensor"]
 
 CHUNK_LOGITS = 2**29
-"""Logits in memory at once, unless `architecture.logits_chunk_size` sets the number of their rows: 5 GiB with a copy in
-fp32 and log-probabilities, whatever the vocabulary and the batch. A chunk is still large enough to keep a GPU busy:
-8,192 rows with a vocabulary of 65,536."""
+"""Logits in memory at once: 5 GiB with a copy in fp32 and log-probabilities, whatever the vocabulary and the batch. A
+chunk is still large enough to keep a GPU busy: 8,192 rows with a vocabulary of 65,536."""
 
 
 def token_and_pair_loss(
-    architecture: Architecture,
-    model: Any,
-    batch: "TensorBatch",
-    pairs: str | None,
+    architecture: Architecture, model: Any, batch: "TensorBatch", pairs: str
 ) -> tuple["torch.Tensor", Values]:
-    """Mean cross-entropy over masked tokens, plus the mean over sequence pairs if `pairs` gives the name of their task
-    (nsp, sop)."""
+    """Mean cross-entropy over masked tokens, plus the mean over sequence pairs; `pairs` is the name of their task (nsp,
+    sop)."""
     hidden = architecture.hidden(model, batch)
     loss, _, values = token_loss(architecture, model, hidden, batch, "mlm")
-    if pairs is None:
-        return loss, values
     loss_of_pairs, values_of_pairs = pair_loss(architecture, model, hidden, batch, pairs)
     return loss + loss_of_pairs, values | values_of_pairs
 
@@ -53,7 +47,7 @@ def token_loss(
     # dominate the step
     rows = hidden.index_select(0, batch.masked_positions)  # (T, H) -> (K, H)
     denominator = batch.step_labels.clamp(min=1)  # a batch of one short review may have nothing to predict
-    size, correct = chunk_rows(architecture, len(architecture.output_layer(model).weight)), None
+    size, correct = chunk_rows(len(architecture.output_layer(model).weight)), None
     # evaluation needs the logits, for accuracies, and no gradient
     if model.training:
         states = architecture.token_states(model, rows)
@@ -91,9 +85,9 @@ def _evaluate(
     return torch.stack(losses).sum(), torch.stack(correct).sum(), torch.cat(samples) if sample else None
 
 
-def chunk_rows(architecture: Architecture, vocab_size: int) -> int:
+def chunk_rows(vocab_size: int) -> int:
     """The number of predicted tokens whose logits are in memory at once."""
-    return architecture.logits_chunk_size or max(1, CHUNK_LOGITS // vocab_size)
+    return max(1, CHUNK_LOGITS // vocab_size)
 
 
 def pair_loss(

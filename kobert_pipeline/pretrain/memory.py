@@ -66,7 +66,7 @@ class MemoryModel(NamedTuple):
         """The peak where `tokens` tokens are processed at once: the part of a step's batch that a rank takes between
         two backward passes."""
         head, predicted = self.objective.head, round(tokens * self.objective.predicted_share)
-        rows = min(predicted, chunk_rows(self.architecture, self.vocab_size))
+        rows = min(predicted, chunk_rows(self.vocab_size))
         parameters = self.architecture.parameter_count(self.vocab_size, head)
         # the smaller one, since `encoder_weights` counts a layer that is shared each time it is used
         encoder = parameters - self.architecture.head_weights(self.vocab_size, head)

@@ -2,7 +2,7 @@
 on a batch (torch)."""
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -13,7 +13,7 @@ from kobert_pipeline.pretrain.batch import Batch
 from kobert_pipeline.pretrain.losses import token_and_pair_loss
 from kobert_pipeline.pretrain.masking import Unit, choose, replace, unit_starts
 from kobert_pipeline.pretrain.packing import pack
-from kobert_pipeline.pretrain.segments import PairTask, Sequences, plan_sequences
+from kobert_pipeline.pretrain.segments import PairTask, Sequences, full_sentences, plan_sequences
 from kobert_pipeline.shards.format import Shards
 
 if TYPE_CHECKING:
@@ -43,11 +43,6 @@ class Objective(Plugin):
         """The share of a batch's tokens that are predicted: all, unless an objective chooses some."""
         return 1.0
 
-    @property
-    def epochs(self) -> int | None:
-        """The number of epochs after which the batches repeat; None: never."""
-        return None
-
     def at(self, progress: float) -> "Objective":
         """The objective at a point of the training, from 0 (the first step) to 1 (the last)."""
         return self
@@ -69,6 +64,19 @@ class Objective(Plugin):
         """The loss, and scalars to log."""
 
 
+class SentencesObjective(Objective):
+    """Base class of objectives over sequences of as many sentences as fit; not a variant itself."""
+
+    name: str
+    sequence_format: Literal["full_sentences", "doc_sentences"] = "full_sentences"
+    """full_sentences: across document boundaries, which a [SEP] marks; doc_sentences: of one document."""
+
+    def sequences(self, shards: Shards, max_length: int, rng: np.random.Generator) -> Sequences:
+        """As many sentences as fit. Of unordered documents each paragraph is a sequence of its own, except in
+        `full_sentences`, which joins them like documents, with a [SEP] between them."""
+        return full_sentences(shards, max_length, across=self.sequence_format == "full_sentences")
+
+
 class MaskedObjective(Objective):
     """Base class of objectives that mask tokens and predict them; not a variant itself."""
 
@@ -78,9 +86,6 @@ class MaskedObjective(Objective):
     step, between which it changes linearly (Ankner et al. 2023); held-out batches have the last."""
     mask_unit: Unit = "morpheme"
     """The unit whose tokens are masked together."""
-    dupe_factor: int | None = Field(None, gt=0)
-    """Static masking (BERT's dupe_factor): pairs and masks of this many epochs are drawn and then repeated; null: every
-    epoch is drawn anew (dynamic masking)."""
 
     mask_share: ClassVar[float] = 0.8
     """Share of the chosen tokens that become [MASK]."""
@@ -105,11 +110,6 @@ class MaskedObjective(Objective):
             return self
         first, last = self.mlm_probability
         return self.model_copy(update={"mlm_probability": (1 - progress) * first + progress * last})
-
-    @property
-    def epochs(self) -> int | None:
-        """The number of epochs after which the batches repeat, `dupe_factor`; None: never."""
-        return self.dupe_factor
 
     def batch(
         self, shards: Shards, sequences: Sequences, rows: np.ndarray, vocab_size: int, rng: np.random.Generator

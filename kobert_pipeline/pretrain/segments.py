@@ -1,5 +1,5 @@
-"""The spans of text that become sequences, in the four formats that Liu et al. 2019 (RoBERTa) compare: SEGMENT-PAIR and
-SENTENCE-PAIR with a segment A and a segment B, FULL-SENTENCES and DOC-SENTENCES with as many sentences as fit.
+"""The spans of text that become sequences, in three formats that Liu et al. 2019 (RoBERTa) compare: SEGMENT-PAIR with a
+segment A and a segment B, FULL-SENTENCES and DOC-SENTENCES with as many sentences as fit.
 
 A document whose paragraphs have no meaningful order (the reviews of a film) is called unordered. Its paragraphs are
 never paired. Positions are global: they count the tokens of all shards, one shard after another.
@@ -158,27 +158,6 @@ def _with_swapped_segments(a: np.ndarray, b: np.ndarray, label: np.ndarray, rng:
     a[swapped], b[swapped] = b[swapped], a[swapped]
     label[paired], label[swapped] = IN_ORDER, SWAPPED
     return Sequences(a, b, label)
-
-
-def sentence_pairs(shards: Shards, max_length: int, rng: np.random.Generator) -> Sequences:
-    """SENTENCE-PAIR: two consecutive sentences of an ordered document; half of the pairs then get the second sentence
-    of another pair. A sentence that is left over or too long for a pair is a sequence of its own."""
-    columns: list[np.ndarray] = []  # as in plan_sequences
-    for offset, shard in shards:
-        sentences = sentences_of(shard, max_length - 3, max_length - 3)
-        starts, ends, count = sentences.starts, sentences.ends, len(sentences.starts)
-        pairable = sentences.ordered & ~sentences.is_split
-        fits = ends[1:] - starts[:-1] <= max_length - 3
-        joins_next = pairable[:-1] & pairable[1:] & ~sentences.starts_document[1:] & fits
-        after = np.arange(1, count + 1) + np.append(joins_next, False)[:count]  # as in plan_sequences
-        firsts = sequence_starts(after)
-        columns.append(
-            offset + np.stack([starts[firsts], ends[firsts], ends[after[firsts] - 1], sentences.documents[firsts]])
-        )
-    start, middle, end, document = np.concatenate([np.empty((4, 0), np.int64), *columns], 1)
-    label = np.where(end > middle, NEXT, IGNORE_INDEX)
-    a, b = np.stack([start, middle], 1), np.stack([middle, end], 1)
-    return _with_random_partners(a, b, label, document, max_length, rng)
 
 
 def full_sentences(shards: Shards, max_length: int, across: bool) -> Sequences:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from kobert_pipeline.pretrain.held_out import HeldOutEvaluator
     from kobert_pipeline.training.evaluations import Evaluations
 
-VERSION = 2
+VERSION = 3
 EVALUATIONS, FEWEST_STEPS = 10, 50
 """How often a training is evaluated by default, and the steps between two evaluations of a short one, since one costs
 as much as five steps."""
@@ -234,8 +234,7 @@ def initial_model(
     # right before the model is made, so that its initial weights depend on the seed alone
     torch.manual_seed(options.plan.seed)
     if checkpoint:
-        chunk = options.architecture.logits_chunk_size
-        architecture, model, started = load_checkpoint(options.objective, options.longest, chunk, checkpoint)
+        architecture, model, started = load_checkpoint(options.objective, options.longest, checkpoint)
         options = options.model_copy(update={"architecture": architecture})
         return options, model, started | new_head(options, checkpoint)
     architecture, head, vocab_size = options.architecture, options.objective.head, vocabulary.get_vocab_size()

@@ -57,7 +57,6 @@ def start_from(model: Any, base: Path, tokenizer: Path) -> dict[str, Any]:
             # embeddings, and the bias of the output layer
             has_row_per_token = bool(value.dim()) and value.shape[0] == len(spelling) and old[name].shape[0] == rows
             old[name] = _same_rows(name, value, old[name])
-            _check_shape(base, name, value, old[name], has_row_per_token)
             if has_row_per_token:
                 _init_embedding_rows(value, old[name], spelling)
             else:
@@ -95,16 +94,6 @@ def _same_rows(name: str, value: Any, old: Any) -> Any:
     if "position_embeddings" in name and len(old) != len(value):
         return old[-len(value) :]  # RoBERTa's begin after the padding's, and the id of its padding was another one
     return old
-
-
-def _check_shape(base: Path, name: str, value: Any, old: Any, has_row_per_token: bool) -> None:
-    """Raise UserError unless the weights `value` and the checkpoint's, `old`, have one shape; only the number of tokens
-    may differ."""
-    if value.shape[has_row_per_token:] != old.shape[has_row_per_token:]:
-        raise UserError(
-            f"pretrain.base: {name} has the shape {list(old.shape)} in {base}, but {list(value.shape)} by its own "
-            "config; fetch it again"
-        )
 
 
 def _init_embedding_rows(value: Any, old: Any, spelling: list[list[int]]) -> None:

@@ -5,9 +5,7 @@ A checkpoint is a folder `step-00000500` with `model.safetensors`, `optimizer.sa
 """
 
 import re
-from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -228,21 +226,3 @@ def _random_states(accelerator: Accelerator | None) -> dict[str, torch.Tensor]:
         # cloned, because safetensors refuses tensors that share memory
         states |= {f"{kind}.{rank}": row.clone() for rank, row in enumerate(rows)}
     return states
-
-
-def save_tensors(path: Path, value: Any) -> Path:
-    """Save every tensor in nested lists, tuples, dicts and dataclasses, by its path (`0.input_ids`, of a pretraining
-    batch also its layout: `0.layout.inverse`); returns `path`."""
-    save_file(dict(_named_tensors(value, "")), path)
-    return path
-
-
-def _named_tensors(value: Any, name: str) -> Iterator[tuple[str, torch.Tensor]]:
-    if isinstance(value, torch.Tensor):
-        # a copy, because safetensors refuses tensors that share memory, as a batch's may
-        yield name or "batch", _host_copy(value)
-    elif is_dataclass(value) and not isinstance(value, type):
-        yield from _named_tensors(vars(value), name)
-    elif isinstance(value, (list, tuple, dict)):
-        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from _named_tensors(item, f"{name}.{key}" if name else str(key))

@@ -21,7 +21,7 @@ from accelerate import Accelerator
 from kobert_pipeline.distributed import is_distributed
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.progress import current_display
-from kobert_pipeline.training.checkpoint import CheckpointWriter, load_checkpoint, save_tensors
+from kobert_pipeline.training.checkpoint import CheckpointWriter, load_checkpoint
 from kobert_pipeline.training.compilation import compile_for_first_batch, compile_in_place
 from kobert_pipeline.training.device import all_reduce_any, all_reduce_sum, check_same_step, make_accelerator
 from kobert_pipeline.training.finite import FiniteCheck
@@ -30,7 +30,7 @@ from kobert_pipeline.training.log import Log
 from kobert_pipeline.training.optimizer import LrScales, learning_rate, optimizer_of, set_learning_rate
 from kobert_pipeline.training.peak_flops import peak_flops
 from kobert_pipeline.training.plan import Plan
-from kobert_pipeline.training.prefetch import BatchAt, PartsAt, parts_of_rank, prefetch
+from kobert_pipeline.training.prefetch import BatchAt, PartsAt, prefetch
 from kobert_pipeline.training.trackers import Tracking
 
 PARTS_BETWEEN_CHECKS = {"cuda": 16}
@@ -123,8 +123,7 @@ def train(
         # closed, or its threads would build more batches after an early end
         closing(prefetch(batch_at, step, steps, accelerator, plan, parts_at)) as prefetched,
     ):
-        parts_of = parts_of_rank(batch_at, accelerator, plan, parts_at)
-        look = partial(raise_if_not_finite, finite, writer, parts_of, folder / "logs", accelerator.process_index)
+        look = partial(raise_if_not_finite, finite, writer)
         batches: Iterator[list[Any]] = prefetched
         if plan.torch_compile:
             batches = compile_for_first_batch(accelerator, module, prefetched, plan, folder)
@@ -192,23 +191,14 @@ def means(rows: list[dict[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
     return {name: value for name, value in averaged.items() if not value.isnan()}
 
 
-def raise_if_not_finite(
-    finite: FiniteCheck,
-    writer: CheckpointWriter,
-    parts_of: Callable[[int], list[Any]],
-    folder: Path,
-    rank: int,
-    step: int,
-) -> None:
-    """Raise `NotFinite` if a step since the last look was not finite, and save the batch of the first such step."""
+def raise_if_not_finite(finite: FiniteCheck, writer: CheckpointWriter, step: int) -> None:
+    """Raise `NotFinite` if a step since the last look was not finite."""
     if bad := finite.first_bad_step(step):
         bad_step, loss, norm = bad
-        # built once more: a batch is a function of its step, and to keep all since the last look would take memory
-        batch_file = save_tensors(folder / f"not-finite-step-{bad_step}-{rank}.safetensors", parts_of(bad_step))
         writer.wait()
         raise NotFinite(
             f"the loss is {loss:g} and the norm of its gradient {norm:g} at step {bad_step} (not taken); the last "
-            f"checkpoint is step {writer.saved_step}, the batch is in {batch_file}; {LOWER_RATE}"
+            f"checkpoint is step {writer.saved_step}; {LOWER_RATE}"
         )
 
 

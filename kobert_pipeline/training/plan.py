@@ -18,7 +18,7 @@ COMPILED_CODE = "checkpoints/compiled-code"
 TRAINING_WRITES = (
     *(f"checkpoints/{folder}/{name}" for folder in (STEP, f".{STEP}") for name in CHECKPOINT_FILES), COMPILED_CODE,
     "evaluations.json", "logs/log.jsonl", "logs/tracker.json",
-    "logs/events.out.tfevents.*", "logs/not-finite-step-*.safetensors",
+    "logs/events.out.tfevents.*",
 )  # fmt: skip
 """Patterns of all files that a training writes besides its model."""
 

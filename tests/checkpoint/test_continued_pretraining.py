@@ -83,7 +83,7 @@ def test_a_checkpoint_is_pretrained_further_with_its_own_tokenizer(
     assert counts["held_out_after"]["loss"] < counts["held_out_before"]["loss"]
     assert (counts["weights_started_at_random"] == 0) is (layout in WHOLE)
     options = PretrainOptions(objective="mlm", max_length=64, batch_tokens=512)
-    architecture, model, _ = load(options.objective, 64, None, run_dir / "checkpoint" / "model")
+    architecture, model, _ = load(options.objective, 64, run_dir / "checkpoint" / "model")
     if layout in WHOLE:
         plain = AutoModelForMaskedLM.from_pretrained(run_dir / "checkpoint" / "model").eval()
         old = plain.state_dict()
@@ -228,7 +228,7 @@ def test_a_pretrained_classifier_is_saved_without_what_was_for_its_head(tmp_path
     config = read_json(checkpoint / "config.json")
     write_json(checkpoint / "config.json", config | of_head)
     options = PretrainOptions(objective="mlm", max_length=64, batch_tokens=512)
-    load(options.objective, 64, None, checkpoint)[1].save_pretrained(tmp_path / "saved")
+    load(options.objective, 64, checkpoint)[1].save_pretrained(tmp_path / "saved")
     saved = read_json(tmp_path / "saved" / "config.json")
     assert not {name: saved[name] for name in of_head if saved.get(name) is not None}
     assert saved["hidden_size"] == config["hidden_size"]

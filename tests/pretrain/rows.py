@@ -25,10 +25,6 @@ OBJECTIVES: dict[str, Any] = {
         f"mlm {sequence_format}": {"name": "mlm", "sequence_format": sequence_format}
         for sequence_format in ("full_sentences", "doc_sentences")
     },
-    **{
-        f"mlm {sequence_format}": {"name": "mlm", "sequence_format": sequence_format, "nsp": True}
-        for sequence_format in ("segment_pair", "sentence_pair")
-    },
 }
 
 

@@ -134,7 +134,7 @@ def test_check_names_all_that_a_recipe_says_otherwise(
     ("base", "architecture"),
     [
         ("modernbert", None),
-        ("bert", {"hidden_size": 32, "num_hidden_layers": 4, "logits_chunk_size": 100}),
+        ("bert", {"hidden_size": 32, "num_hidden_layers": 4}),
         ("gpt2", {"name": "gpt2", "num_attention_heads": 4, "intermediate_size": 48}),
         ("xlm-roberta", "roberta"),
     ],

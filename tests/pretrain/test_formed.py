@@ -2,20 +2,16 @@
 says."""
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from synthetic_shards import articles, corpora, documents, generators, reviews, shards_of
+from synthetic_shards import articles, corpora, documents, generators, shards_of
 
 from kobert_pipeline.pretrain.packing import pack
 from kobert_pipeline.pretrain.segments import (
     IN_ORDER,
-    NEXT,
-    RANDOM,
     SWAPPED,
     full_sentences,
     plan_sequences,
-    sentence_pairs,
 )
 from kobert_pipeline.shards.format import PARAGRAPH, SENTENCE
 from kobert_pipeline.tokenizer.special_tokens import CLS_ID, IGNORE_INDEX, SEP_ID
@@ -102,27 +98,3 @@ def test_pairs_in_order_or_exchanged_are_neighbours_of_one_document(shards, max_
         assert any(start <= first[0] and second[1] <= end and ordered for start, end, ordered in documents(shards))
     counts = [(sequences.next_sentence_label == label).sum() for label in (IN_ORDER, SWAPPED)]
     assert 0 <= counts[0] - counts[1] <= 1
-
-
-@given(shards=corpora, max_length=LENGTHS, rng=generators)
-def test_sentence_pairs_are_two_sentences(shards, max_length, rng) -> None:
-    sequences = sentence_pairs(shards, max_length, rng)
-    assert (sequences.lengths <= max_length).all()
-    begins = boundaries_of(shards, SENTENCE) | {end for _, end, _ in documents(shards)}
-    for a, b, label in zip(
-        sequences.a.tolist(), sequences.b.tolist(), sequences.next_sentence_label.tolist(), strict=True
-    ):
-        if label in (NEXT, RANDOM):
-            assert a[0] in begins and b[0] in begins
-            assert not [place for place in range(a[0] + 1, a[1]) if place in begins]
-        if label == NEXT:
-            assert a[1] == b[0]
-    places = sorted(place for start, end in sequences.a.tolist() for place in range(start, end))
-    assert len(places) == len(set(places))
-
-
-def test_most_sentences_of_articles_find_a_partner_and_half_of_those_a_wrong_one() -> None:
-    label = sentence_pairs(shards_of(articles(200), reviews(5)), 40, np.random.default_rng(0)).next_sentence_label
-    paired = label != IGNORE_INDEX
-    assert paired.mean() > 0.8
-    assert label[paired].mean() == pytest.approx(0.5, abs=0.03)

@@ -23,12 +23,13 @@ ROWS = {
 
 
 def outcome(
-    module: LossModule, batch: Batch, logits_chunk_size: int | None
+    module: LossModule, batch: Batch, chunk_logits: int | None = None
 ) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
-    """Loss and logged values, and gradients."""
-    module.architecture = module.architecture.model_copy(update={"logits_chunk_size": logits_chunk_size})
-    loss, values = module(to_device(batch))
-    loss.backward()
+    """Loss and logged values, and gradients, with at most so many logits at once."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(losses, "CHUNK_LOGITS", chunk_logits or losses.CHUNK_LOGITS)
+        loss, values = module(to_device(batch))
+        loss.backward()
     return {"loss": loss.detach(), **values}, gradients(module)
 
 
@@ -39,10 +40,10 @@ def test_loss_gradients_and_values_are_those_of_all_rows_at_once(monkeypatch: py
             module, loader = prepared(*ROWS[kind])
             module.train(training)
             batch = loader.batch(0)
-            values, whole = outcome(module, batch, None)
+            values, whole = outcome(module, batch)
             count = len(batch.labels)
             for size in (1, 7, count - 1, count, count + 1, 10_000):
-                found, slopes = outcome(module, batch, size)
+                found, slopes = outcome(module, batch, size * VOCAB_SIZE)
                 assert_same(found, values, rtol=1e-5)
                 assert_same(slopes, whole, atol=1e-5)
 
@@ -54,10 +55,10 @@ def test_in_bf16_they_are_about_as_near_to_fp32_as_all_rows_at_once(monkeypatch:
             sample_the_likeliest(patch)
             module, loader = prepared(*ROWS[kind])
             batch = loader.batch(0)
-            _, exact = outcome(module, batch, None)
+            _, exact = outcome(module, batch)
             with torch.autocast("cpu", torch.bfloat16):
-                values, whole = outcome(module, batch, None)
-                found, chunked = outcome(module, batch, 7)
+                values, whole = outcome(module, batch)
+                found, chunked = outcome(module, batch, 7 * VOCAB_SIZE)
             assert_same(found, values, rtol=1e-5)
             flat = [torch.cat([one[name].flatten() for name in exact]) for one in (exact, whole, chunked)]
             assert (flat[2] - flat[0]).norm() <= 4 * (flat[1] - flat[0]).norm(), kind
@@ -75,7 +76,7 @@ def passes_hold_so_many_rows(objective: Any, architecture: Any, patch: pytest.Mo
     batch, seen = loader.batch(0), rows_of_logits(module, patch)
     for training in (True, False):
         module.train(training)
-        outcome(module, batch, 16)
+        outcome(module, batch, 16 * VOCAB_SIZE)
         assert max(seen) == 16 and sum(seen) == len(batch.labels), (objective, architecture, training)
         seen.clear()
 
@@ -98,7 +99,7 @@ def rows_of_logits(module: LossModule, patch: pytest.MonkeyPatch) -> list[int]:
     return seen
 
 
-def test_by_default_a_chunk_has_a_limited_number_of_logits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_chunk_has_a_limited_number_of_logits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Seven rows of logits, and one row where not even that is within the limit; equal to all rows at once."""
     for kind, training, (limit, largest) in product(ROWS, [True, False], [(8 * VOCAB_SIZE - 1, 7), (1, 1)]):
         with monkeypatch.context() as patch:
@@ -106,23 +107,20 @@ def test_by_default_a_chunk_has_a_limited_number_of_logits(monkeypatch: pytest.M
             module, loader = prepared(*ROWS[kind])
             module.train(training)
             batch, seen = loader.batch(0), rows_of_logits(module, patch)
-            values, whole = outcome(module, batch, 10_000)
+            values, whole = outcome(module, batch)
             seen.clear()
-            patch.setattr(losses, "CHUNK_LOGITS", limit)
-            found, slopes = outcome(module, batch, None)
+            found, slopes = outcome(module, batch, limit)
             assert max(seen) == largest
             assert_same(found, values, rtol=1e-5)
             assert_same(slopes, whole, atol=1e-5)
 
 
 def test_a_batch_with_nothing_to_predict_has_a_finite_loss() -> None:
-    for kind, logits_chunk_size, training in product(ROWS, [None, 5], [True, False]):
+    for kind, chunk_logits, training in product(ROWS, [None, 5 * VOCAB_SIZE], [True, False]):
         module, loader = prepared(*ROWS[kind])
         module.train(training)
         none = np.empty(0, np.int64)
-        values, slopes = outcome(
-            module, replace(loader.batch(0), masked_positions=none, labels=none), logits_chunk_size
-        )
-        assert torch.isfinite(values["loss"]), (training, logits_chunk_size, kind)
-        assert values["clm_loss" if kind == "clm" else "mlm_loss"] == 0, (training, logits_chunk_size, kind)
-        assert all(torch.isfinite(slope).all() for slope in slopes.values()), (training, logits_chunk_size, kind)
+        values, slopes = outcome(module, replace(loader.batch(0), masked_positions=none, labels=none), chunk_logits)
+        assert torch.isfinite(values["loss"]), (training, chunk_logits, kind)
+        assert values["clm_loss" if kind == "clm" else "mlm_loss"] == 0, (training, chunk_logits, kind)
+        assert all(torch.isfinite(slope).all() for slope in slopes.values()), (training, chunk_logits, kind)

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from synthetic_shards import articles, corpora, reviews, shards_of
 
-from kobert_pipeline.pretrain.segments import NEXT, RANDOM, full_sentences, plan_sequences, sentence_pairs
+from kobert_pipeline.pretrain.segments import full_sentences, plan_sequences
 from kobert_pipeline.pretrain.sequences import sentences_of, sequence_ends, sequence_starts
 from kobert_pipeline.shards.format import PARAGRAPH, SENTENCE, Shard, Shards
 from kobert_pipeline.tokenizer.special_tokens import IGNORE_INDEX
@@ -134,51 +134,11 @@ def test_full_sentences_equal_a_walk_through_the_sentences(shards: Shards, max_l
     ]
 
 
-def plain_pairs(shards: Shards, max_length: int) -> Iterator[tuple[int, int, int, tuple[int, int]]]:
-    """Start, end of A, end of B, and the document: a sentence with the next one of its document where neither is split
-    and both fit."""
-    for number, (offset, shard) in enumerate(shards):
-        units = list(plain_units(shard, max_length - 3, max_length - 3))
-        place = 0
-        while place < len(units):
-            start, end, document, ordered, cut, _ = units[place]
-            last = end
-            if place + 1 < len(units) and ordered and not cut:
-                _, following, other, _, cut_too, _ = units[place + 1]
-                if other == document and not cut_too and following - start <= max_length - 3:
-                    last, place = following, place + 1
-            yield offset + start, offset + end, offset + last, (number, document)
-            place += 1
-
-
-@settings(deadline=None)
-@given(corpora, LENGTHS, st.integers(0, 2**32))
-@example(HOLES, 16, 0)
-def test_sentence_pairs_equal_a_walk_through_the_sentences(shards: Shards, max_length: int, seed: int) -> None:
-    sequences, expected = (
-        sentence_pairs(shards, max_length, np.random.default_rng(seed)),
-        list(plain_pairs(shards, max_length)),
-    )
-    bs = [(middle, end) for _, middle, end, _ in expected]
-    labels = [NEXT if end > middle else IGNORE_INDEX for middle, end in bs]
-    paired = [row for row, label in enumerate(labels) if label == NEXT]
-    ring = np.random.default_rng(seed).permutation(paired)[: len(paired) // 2].astype(int).tolist()
-    originals = list(bs)
-    for row, giver in zip(ring, ring[-1:] + ring[:-1], strict=True):
-        (start, end), room = originals[giver], max_length - 3 - (expected[row][1] - expected[row][0])
-        bs[row] = (start, min(end, start + room))
-        labels[row] = IGNORE_INDEX if expected[row][3] == expected[giver][3] else RANDOM
-    assert sequences.a.tolist() == [[start, middle] for start, middle, _, _ in expected]
-    assert sequences.b.tolist() == [list(b) for b in bs]
-    assert sequences.next_sentence_label.tolist() == labels
-
-
 @pytest.mark.parametrize("pairs", ["next", "order"])
 def test_shards_without_a_token_give_no_sequence(pairs: Any) -> None:
     empty, rng = shards_of([], [(True, [])]), np.random.default_rng(0)
     for sequences in (
         plan_sequences(empty, 32, 0.1, pairs, rng),
-        sentence_pairs(empty, 32, rng),
         full_sentences(empty, 32, True),
     ):
         assert len(sequences) == 0, pairs

@@ -14,7 +14,7 @@ from kobert_pipeline.errors import UserError
 from kobert_pipeline.pretrain.batch import Batch
 from kobert_pipeline.pretrain.objectives.mlm_nsp import MlmNsp
 from kobert_pipeline.pretrain.phases import PhaseSchedule
-from kobert_pipeline.pretrain.segments import full_sentences, plan_sequences, sentence_pairs
+from kobert_pipeline.pretrain.segments import full_sentences, plan_sequences
 from kobert_pipeline.pretrain.stage import PretrainOptions
 from kobert_pipeline.shards.format import Shards, number_sources, ranges
 from kobert_pipeline.tokenizer.special_tokens import OUR_IDS
@@ -44,7 +44,6 @@ def test_sequences_hold_each_token_of_the_chosen_documents_once_and_no_other(sha
         full_sentences(chosen, max_length, across=False),
         plan_sequences(chosen, max_length, 0.1, None, rng),
         plan_sequences(chosen, max_length, 0.1, "order", rng),
-        sentence_pairs(chosen, max_length, rng),
     ):
         spans = sequences.text_spans
         found = np.sort(ranges(spans.starts, spans.ends - spans.starts))

@@ -13,7 +13,6 @@ from kobert_pipeline.errors import UserError
 from kobert_pipeline.morphemes.raw_text_backend import read_morpheme_backend
 from kobert_pipeline.pretrain.stage import PretrainOptions
 from kobert_pipeline.pretrain.starting import (
-    _check_shape,
     base_files,
     base_token_origins,
     start_from,
@@ -287,9 +286,3 @@ def test_the_code_that_a_base_brings_along_is_never_run(tiny_bert, base, tmp_pat
     counts = start_from(BertForPreTraining(sized(tiny_bert, len(OLD))), base, tokenizer(tmp_path, OLD))
     assert counts["tokens_taken_over"] == len(OLD)
     assert not (tmp_path / "ran").exists()
-
-
-def test_weights_of_another_width_than_the_config_are_refused() -> None:
-    _check_shape(Path("base"), "embeddings", torch.ones(30, 8), torch.ones(20, 8), has_row_per_token=True)
-    with pytest.raises(UserError, match=r"embeddings has the shape \[20, 8\] in base, but \[30, 8\] by its own config"):
-        _check_shape(Path("base"), "embeddings", torch.ones(30, 8), torch.ones(20, 8), has_row_per_token=False)

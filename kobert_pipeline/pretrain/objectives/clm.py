@@ -7,9 +7,9 @@ import numpy as np
 from kobert_pipeline.pretrain.architecture import Architecture
 from kobert_pipeline.pretrain.batch import Batch
 from kobert_pipeline.pretrain.losses import token_loss
-from kobert_pipeline.pretrain.objective import Objective
+from kobert_pipeline.pretrain.objective import SentencesObjective
 from kobert_pipeline.pretrain.packing import pack
-from kobert_pipeline.pretrain.segments import Sequences, full_sentences
+from kobert_pipeline.pretrain.segments import Sequences
 from kobert_pipeline.shards.format import Shards
 
 if TYPE_CHECKING:
@@ -18,23 +18,16 @@ if TYPE_CHECKING:
     from kobert_pipeline.pretrain.tensor_batch import TensorBatch
 
 
-class Clm(Objective):
+class Clm(SentencesObjective):
     """Causal language modelling."""
 
     name: Literal["clm"] = "clm"
     causal: ClassVar[bool] = True
 
-    sequence_format: Literal["full_sentences", "doc_sentences"] = "full_sentences"
-    """As in the objective mlm: as many sentences as fit, across documents or of one document."""
-
     @property
     def head(self) -> str:
         """A model that predicts the next token."""
         return "causal"
-
-    def sequences(self, shards: Shards, max_length: int, rng: np.random.Generator) -> Sequences:
-        """As many sentences as fit."""
-        return full_sentences(shards, max_length, across=self.sequence_format == "full_sentences")
 
     def batch(
         self, shards: Shards, sequences: Sequences, rows: np.ndarray, vocab_size: int, rng: np.random.Generator

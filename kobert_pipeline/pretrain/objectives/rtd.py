@@ -4,14 +4,11 @@ discriminator predicts for every token whether it was replaced."""
 import dataclasses
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-import numpy as np
 from pydantic import Field
 
 from kobert_pipeline.pretrain.architecture import Architecture
 from kobert_pipeline.pretrain.losses import token_loss
-from kobert_pipeline.pretrain.objective import MaskedObjective
-from kobert_pipeline.pretrain.segments import Sequences, full_sentences
-from kobert_pipeline.shards.format import Shards
+from kobert_pipeline.pretrain.objective import MaskedObjective, SentencesObjective
 from kobert_pipeline.tokenizer.special_tokens import PAD_ID
 
 if TYPE_CHECKING:
@@ -20,7 +17,7 @@ if TYPE_CHECKING:
     from kobert_pipeline.pretrain.tensor_batch import TensorBatch
 
 
-class Rtd(MaskedObjective):
+class Rtd(SentencesObjective, MaskedObjective):
     """Replaced token detection."""
 
     name: Literal["rtd"] = "rtd"
@@ -29,8 +26,6 @@ class Rtd(MaskedObjective):
     # (docs/results/engine)
     discriminator_weight: float = Field(50.0, gt=0)
     """Weight of the discriminator's loss; the generator's has weight 1."""
-    sequence_format: Literal["full_sentences", "doc_sentences"] = "full_sentences"
-    """As in the objective mlm: as many sentences as fit, across documents or of one document."""
 
     # as in ELECTRA's own code: 85 % of the chosen tokens are masked, the rest stays
     mask_share: ClassVar[float] = 0.85
@@ -40,10 +35,6 @@ class Rtd(MaskedObjective):
     def head(self) -> str:
         """A discriminator with its generator."""
         return "discriminator"
-
-    def sequences(self, shards: Shards, max_length: int, rng: np.random.Generator) -> Sequences:
-        """As many sentences as fit."""
-        return full_sentences(shards, max_length, across=self.sequence_format == "full_sentences")
 
     def loss(
         self, architecture: Architecture, model: Any, batch: "TensorBatch"
