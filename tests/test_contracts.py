@@ -20,7 +20,7 @@ from pydantic import ValidationError
 from kobert_pipeline.config import plugins, recipe_file
 from kobert_pipeline.config.options import Options, Plugin
 from kobert_pipeline.pipeline.recipe import Recipe
-from kobert_pipeline.pretrain.stage import PretrainOptions
+from kobert_pipeline.pretrain.options import PretrainOptions
 
 VARIANTS = [(family, name) for family in plugins.CONTRACTS for name in plugins.contract(family).names()]
 REQUIRED: dict[str, Any] = {"text": "text", "path": "a.txt", "partition": "cpu"}
@@ -278,7 +278,7 @@ def test_a_new_objective_and_architecture_give_a_loss_near_that_of_guessing(newc
 
     from kobert_pipeline.pretrain.loader import Loader
     from kobert_pipeline.pretrain.model import LossModule
-    from kobert_pipeline.pretrain.stage import PretrainOptions
+    from kobert_pipeline.pretrain.options import PretrainOptions
     from kobert_pipeline.pretrain.tensor_batch import to_device
     from kobert_pipeline.shards.format import Shards
 

@@ -18,7 +18,8 @@ from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import read_json_lines
 from kobert_pipeline.pipeline.recipe import Recipe
 from kobert_pipeline.pipeline.run import Fit, Run, checkpoint_to_continue, origin
-from kobert_pipeline.pretrain.stage import EVALUATIONS, FEWEST_STEPS, PretrainOptions
+from kobert_pipeline.pretrain.options import PretrainOptions
+from kobert_pipeline.pretrain.stage import EVALUATIONS, FEWEST_STEPS
 from kobert_pipeline.progress import current_display, report
 from kobert_pipeline.runs import manifest
 from kobert_pipeline.runs.stage_folder import is_started

@@ -11,7 +11,6 @@ from pydantic import Field, field_validator, model_validator
 
 import kobert_pipeline.analysis.stage as analysis_stage
 import kobert_pipeline.finetune.stage as finetune_stage
-import kobert_pipeline.pretrain.stage as pretrain_stage
 import kobert_pipeline.publish.stage as publish_stage
 import kobert_pipeline.shards.stage as shards_stage
 import kobert_pipeline.tokenizer.stage as tokenizer_stage
@@ -31,6 +30,7 @@ from kobert_pipeline.finetune.distill import Distillation
 from kobert_pipeline.finetune.ngrams import BESIDE_ENCODER
 from kobert_pipeline.pretrain.architecture import Architecture
 from kobert_pipeline.pretrain.continued import AUTO_CLASSES
+from kobert_pipeline.pretrain.options import PretrainOptions
 from kobert_pipeline.publish.licences import file_row, identifier, refusal, split_names
 from kobert_pipeline.training.trackers import Tracker
 
@@ -75,7 +75,7 @@ class Recipe(Options):
     """Token ids of the corpus, and the share of it that is held out."""
     features: dict[str, FeaturesOptions] = {}
     """Labelled data sets for fine-tuning, by name."""
-    pretrain: pretrain_stage.PretrainOptions = pretrain_stage.PretrainOptions()
+    pretrain: PretrainOptions = PretrainOptions()
     """Objective, architecture, and the number of tokens to train on."""
     finetune: dict[str, finetune_stage.FinetuneOptions] = {}
     """Fine-tunings by name."""
@@ -133,7 +133,7 @@ class Recipe(Options):
         other = [name for name in OWN_TOKENIZER if name in stated_sections]
         other += [f"pretrain.{name}" for name in ("base", "word_vectors") if getattr(self.pretrain, name)]
         # compared as dumps, which leave out what does not change the model
-        default = pretrain_stage.PretrainOptions().architecture
+        default = PretrainOptions().architecture
         is_stated = not self.pretrain.base and self.pretrain.architecture.dump() != default.dump()
         other += ["pretrain.architecture"] if is_stated else []
         if other:
@@ -151,7 +151,7 @@ class Recipe(Options):
                 "pretrain.total_tokens is 0, and no features make examples from the corpus (synthesize, pairs); leave "
                 "the corpus out, or give more tokens"
             )
-        if self.pretrain.dump() != pretrain_stage.PretrainOptions(total_tokens=0).dump():
+        if self.pretrain.dump() != PretrainOptions(total_tokens=0).dump():
             raise ValueError("pretrain.total_tokens is 0, so its other options are not used; leave them out")
 
     @property

@@ -24,7 +24,7 @@ from kobert_pipeline.tokenizer.special_tokens import SPECIAL_TOKENS
 if TYPE_CHECKING:
     from kobert_pipeline.features.task import Task
     from kobert_pipeline.finetune.stage import FinetuneOptions
-    from kobert_pipeline.pretrain.stage import PretrainOptions
+    from kobert_pipeline.pretrain.options import PretrainOptions
 
 SECONDS, MOST_STEPS = 0.5, 3
 """Steps are timed until so many seconds have passed or so many are taken, after one that only allocates."""

@@ -35,10 +35,10 @@ class Architecture(Plugin):
 
     family: ClassVar[str] = "architectures"
 
-    heads: ClassVar[tuple[str, ...]]
-    """The kinds of pretraining model it can build; an objective needs one of them: `masked` (predicts masked tokens),
-    `pretraining` (masked tokens, and one of two classes for a sequence pair), `discriminator` (with a generator),
-    `causal` (predicts the next token)."""
+    heads: ClassVar[dict[str, str]]
+    """{kind of pretraining model that it can build: its class in `transformers`}. An objective needs one of the kinds:
+    `masked` (predicts masked tokens), `pretraining` (masked tokens, and one of two classes for a sequence pair),
+    `discriminator` (with a generator), `causal` (predicts the next token)."""
 
     unsupported_heads: ClassVar[tuple[str, ...]] = ()
     """The Auto classes, such as AutoModelForMultipleChoice, for which `transformers` has no model of this family."""
@@ -161,9 +161,11 @@ class Architecture(Plugin):
     def config(self, vocab_size: int) -> Any:
         """A `transformers` config with dropout 0, because pretraining sees every text only a few times."""
 
-    @abstractmethod
     def model(self, config: Any, head: str) -> Any:
         """A randomly initialised model of the kind `head`, one of `heads`."""
+        import transformers
+
+        return getattr(transformers, self.heads[head])(config)
 
     def hidden(self, model: Any, batch: "TensorBatch") -> "torch.Tensor":
         """The last hidden states of T packed tokens, (T, H)."""
@@ -210,7 +212,7 @@ class Architecture(Plugin):
         import torch
 
         with torch.device("meta"):
-            base = self.model(self.config(vocab_size), self.heads[0]).base_model
+            base = self.model(self.config(vocab_size), next(iter(self.heads))).base_model
         parts = {name: sum(p.numel() for p in module.parameters()) for name, module in base.named_children()}
         return {**{name: count for name, count in parts.items() if count}, "total": sum(parts.values())}
 

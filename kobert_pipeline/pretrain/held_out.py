@@ -4,7 +4,7 @@ import math
 import re
 from glob import escape
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,8 +12,9 @@ from tokenizers import Tokenizer
 
 from kobert_pipeline.distributed import is_main_process
 from kobert_pipeline.morphemes.morpheme import WORD_MARK
-from kobert_pipeline.pretrain.loader import Loader, LoaderOptions
+from kobert_pipeline.pretrain.loader import Loader
 from kobert_pipeline.pretrain.model import LossModule
+from kobert_pipeline.pretrain.options import PretrainOptions
 from kobert_pipeline.pretrain.tensor_batch import to_device
 from kobert_pipeline.shards.format import Shards
 from kobert_pipeline.tokenizer.special_tokens import OUR_IDS
@@ -30,13 +31,6 @@ OF_SOURCE = "perplexity_per_character of "
 """What the name of a source follows, in the evaluation before the first step."""
 
 
-class HeldOutOptions(LoaderOptions, Protocol):
-    """The part of the stage's options that the evaluation uses."""
-
-    def with_whole_word_masking(self) -> LoaderOptions:
-        """The options of the batches that the perplexity is computed on."""
-
-
 class HeldOutEvaluator:
     """Called with a step, evaluates the model on the same held-out batches each time, and saves the best model so far
     in `out/best`."""
@@ -44,7 +38,7 @@ class HeldOutEvaluator:
     def __init__(
         self,
         module: LossModule,
-        options: HeldOutOptions,
+        options: PretrainOptions,
         mixed_precision: str,
         held_out: Shards,
         vocabulary: Tokenizer,

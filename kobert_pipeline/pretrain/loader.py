@@ -3,12 +3,11 @@ batch from those three alone."""
 
 from functools import lru_cache
 from threading import Lock
-from typing import Protocol
 
 import numpy as np
 
 from kobert_pipeline.pretrain.batch import Batch
-from kobert_pipeline.pretrain.objective import Objective
+from kobert_pipeline.pretrain.options import PretrainOptions
 from kobert_pipeline.pretrain.packing import group
 from kobert_pipeline.pretrain.segments import Sequences
 from kobert_pipeline.shards.format import Shards
@@ -20,26 +19,10 @@ def generator(seed: int, epoch: int, step: int = 0) -> np.random.Generator:
     return np.random.Generator(np.random.Philox(key=seed, counter=[0, 0, step, epoch]))
 
 
-class LoaderOptions(Protocol):
-    """The part of the stage's options that a loader uses."""
-
-    @property
-    def objective(self) -> Objective:
-        """Plans the sequences and builds the batches."""
-
-    @property
-    def max_length(self) -> int:
-        """Largest number of tokens in a sequence."""
-
-    @property
-    def batch_tokens(self) -> int:
-        """Largest number of tokens in a batch."""
-
-
 class Loader:
     """Batches of at most `batch_tokens` tokens by the number of the step, epoch after epoch."""
 
-    def __init__(self, shards: Shards, options: LoaderOptions, vocab_size: int, seed: int) -> None:
+    def __init__(self, shards: Shards, options: PretrainOptions, vocab_size: int, seed: int) -> None:
         self.shards, self.objective, self.vocab_size = shards, options.objective, vocab_size
         self.max_length, self.batch_tokens, self.seed = options.max_length, options.batch_tokens, seed
         # two, since at the end of an epoch other threads already build batches of the next

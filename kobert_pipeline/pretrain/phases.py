@@ -7,43 +7,20 @@ both sequences of phases.
 from collections.abc import Sequence
 from itertools import accumulate
 from threading import local
-from typing import Protocol
 
-from pydantic import Field
-
-from kobert_pipeline.config.options import Options
 from kobert_pipeline.pretrain.batch import Batch
-from kobert_pipeline.pretrain.loader import Loader, LoaderOptions
+from kobert_pipeline.pretrain.loader import Loader
+from kobert_pipeline.pretrain.options import PretrainOptions
 from kobert_pipeline.shards.format import Shards
-
-
-class Phase(Options):
-    """A part of the token budget with its own settings."""
-
-    share: float = Field(gt=0, le=1)
-    """Share of `total_tokens` that this phase sees; the shares of all phases must add up to 1."""
-    max_length: int | None = Field(None, ge=16)
-    """Tokens per sequence in this phase; null: pretrain.max_length."""
-    batch_tokens: int | None = Field(None, ge=64)
-    """Tokens per step in this phase; null: pretrain.batch_tokens."""
-    sources: tuple[str, ...] | None = None
-    """Names of the files whose texts this phase sees, so that a training may end on the domain that matters (Gururangan
-    et al. 2020); null: pretrain.sources."""
-
-
-class PhaseOptions(LoaderOptions, Protocol):
-    """The part of the stage's options that a phase uses."""
-
-    @property
-    def sources(self) -> tuple[str, ...]:
-        """Patterns of the sources whose documents are seen; none: all."""
 
 
 class PhaseSchedule:
     """The batches of all phases by the number of the step, a function of (seed, step). `phases`: the number of tokens
     that each sees, and its loader's options. Raises UserError for a phase whose sources are not in the shards."""
 
-    def __init__(self, shards: Shards, phases: Sequence[tuple[int, PhaseOptions]], vocab_size: int, seed: int) -> None:
+    def __init__(
+        self, shards: Shards, phases: Sequence[tuple[int, PretrainOptions]], vocab_size: int, seed: int
+    ) -> None:
         # the first phase uses the seed itself, as a training without phases would; Philox keys have 128 bits, so the
         # upper 64 distinguish the phases
         self.loaders = [

@@ -19,7 +19,7 @@ from kobert_pipeline.pretrain.continued import load
 from kobert_pipeline.pretrain.loader import Loader
 from kobert_pipeline.pretrain.masking import replace
 from kobert_pipeline.pretrain.model import LossModule
-from kobert_pipeline.pretrain.stage import PretrainOptions
+from kobert_pipeline.pretrain.options import PretrainOptions
 from kobert_pipeline.pretrain.tensor_batch import to_device
 from kobert_pipeline.shards.format import DOCUMENT, EOJEOL, MORPHEME, PARAGRAPH, SENTENCE, Shards
 from kobert_pipeline.shards.stage import ShardsOptions, run_unanalyzed

@@ -18,7 +18,7 @@ from kobert_pipeline.pipeline.stages import plan
 from kobert_pipeline.pretrain.architecture import Architecture
 from kobert_pipeline.pretrain.architectures.bert import Bert
 from kobert_pipeline.pretrain.objective import Objective
-from kobert_pipeline.pretrain.stage import PretrainOptions
+from kobert_pipeline.pretrain.options import PretrainOptions
 from kobert_pipeline.progress import Display, shown_on
 from kobert_pipeline.runs.displays import ProgressLines
 

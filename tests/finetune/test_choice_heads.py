@@ -48,7 +48,7 @@ def examples_of(count: int) -> Features:
 def pretrained(name: str, folder: Path) -> Path:
     torch.manual_seed(0)
     sizes = ARCHITECTURES.choose({"name": name, **SMALL})
-    sizes.save(sizes.model(sizes.config(VOCAB_SIZE), sizes.heads[0]), folder)
+    sizes.save(sizes.model(sizes.config(VOCAB_SIZE), next(iter(sizes.heads))), folder)
     return folder
 
 

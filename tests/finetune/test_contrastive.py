@@ -85,7 +85,7 @@ def pairs(count: int, seed: int = 0, negatives: int = 0) -> Features:
 def encoder(name: str, folder: Path, task: Contrastive, dropout: float = 0.0) -> Any:
     torch.manual_seed(0)
     sizes = ARCHITECTURES.choose({"name": name, **SMALL})
-    sizes.save(sizes.model(sizes.config(VOCAB_SIZE), sizes.heads[0]), folder)
+    sizes.save(sizes.model(sizes.config(VOCAB_SIZE), next(iter(sizes.heads))), folder)
     torch.manual_seed(5)
     return build(task, folder, False, FinetunePlan(dropout=dropout), max_length=64)
 

@@ -29,7 +29,7 @@ def tuned(
     """A small model of an architecture with the task's head, in training mode."""
     torch.manual_seed(0)
     sizes = ARCHITECTURES.choose({"name": name, **SMALL})
-    sizes.save(sizes.model(sizes.config(120), sizes.heads[0]), folder)
+    sizes.save(sizes.model(sizes.config(120), next(iter(sizes.heads))), folder)
     labels = {"labels": ["가", "나"]} if "labels" in TASKS.variant(task).model_fields else {}
     return build(
         Task.choose({"name": task, **labels}), folder, from_scratch, FinetunePlan(dropout=dropout), 64, frozen

@@ -19,8 +19,8 @@ from kobert_pipeline.distributed import destroy_process_group, is_main_process
 from kobert_pipeline.files import write_json
 from kobert_pipeline.pretrain import model as pretraining
 from kobert_pipeline.pretrain.model import LossModule, batches
+from kobert_pipeline.pretrain.options import PretrainOptions
 from kobert_pipeline.pretrain.phases import PhaseSchedule
-from kobert_pipeline.pretrain.stage import PretrainOptions
 from kobert_pipeline.training import device
 from kobert_pipeline.training.checkpoint import save_weights
 from kobert_pipeline.training.compilation import compile_in_place

@@ -12,7 +12,7 @@ from kobert_pipeline.pretrain.loader import Loader
 from kobert_pipeline.pretrain.model import LossModule
 from kobert_pipeline.pretrain.objective import Objective
 from kobert_pipeline.pretrain.objectives import rtd
-from kobert_pipeline.pretrain.stage import PretrainOptions
+from kobert_pipeline.pretrain.options import PretrainOptions
 
 VOCAB_SIZE = 200
 SMALL = {"num_hidden_layers": 2, "hidden_size": 32, "num_attention_heads": 2, "max_position_embeddings": 64}

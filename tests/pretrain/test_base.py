@@ -14,7 +14,8 @@ from test_starting import OLD, backend
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import read_json, write_json
 from kobert_pipeline.pretrain.base_config import read_config
-from kobert_pipeline.pretrain.stage import PretrainOptions, initial_model
+from kobert_pipeline.pretrain.options import PretrainOptions
+from kobert_pipeline.pretrain.stage import initial_model
 
 SIZES = {"hidden_size": 32, "num_hidden_layers": 4, "num_attention_heads": 4, "vocab_size": len(OLD)}
 ENCODER = SIZES | {"intermediate_size": 48, "layer_norm_eps": 1e-3, "max_position_embeddings": 64}

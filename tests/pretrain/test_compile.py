@@ -12,6 +12,7 @@ from safetensors.torch import load_file
 from sgd import train_by_sgd
 
 from kobert_pipeline.pretrain import losses, stage
+from kobert_pipeline.pretrain.options import PretrainOptions
 from kobert_pipeline.progress import Display, Progress, shown_on
 from kobert_pipeline.training.evaluations import read_evaluations
 
@@ -36,11 +37,11 @@ def _forgotten(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     torch.compiler.reset()
 
 
-def pretrain_options(name: str, layers: int, **more: Any) -> stage.PretrainOptions:
+def pretrain_options(name: str, layers: int, **more: Any) -> PretrainOptions:
     """A short pretraining of a small model of this architecture."""
     architecture = {"name": name, **SMALL, "num_hidden_layers": layers}
     sizes = {"max_length": 48, "batch_tokens": 256, "total_tokens": 1600}
-    return stage.PretrainOptions(objective=ROWS[name], architecture=architecture, **(sizes | more))
+    return PretrainOptions(objective=ROWS[name], architecture=architecture, **(sizes | more))
 
 
 def both(name: str, folders: tuple[Path, Path], tmp_path: Path, layers: int, **plan: Any) -> list[dict[str, Any]]:

@@ -21,7 +21,7 @@ from kobert_pipeline.pretrain import linear_cross_entropy, losses
 from kobert_pipeline.pretrain.batch import Batch
 from kobert_pipeline.pretrain.memory import MemoryModel
 from kobert_pipeline.pretrain.model import LossModule
-from kobert_pipeline.pretrain.stage import PretrainOptions
+from kobert_pipeline.pretrain.options import PretrainOptions
 from kobert_pipeline.pretrain.tensor_batch import to_device
 from kobert_pipeline.training.device import make_accelerator
 from kobert_pipeline.training.finite import FiniteCheck

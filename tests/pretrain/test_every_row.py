@@ -17,8 +17,8 @@ from kobert_pipeline.config import plugins
 from kobert_pipeline.pretrain.architecture import Architecture
 from kobert_pipeline.pretrain.model import CPU_MULTIPLE, LossModule, batches
 from kobert_pipeline.pretrain.objectives.rtd import auc, sample
+from kobert_pipeline.pretrain.options import PretrainOptions
 from kobert_pipeline.pretrain.phases import PhaseSchedule
-from kobert_pipeline.pretrain.stage import PretrainOptions
 from kobert_pipeline.pretrain.tensor_batch import to_device
 from kobert_pipeline.tokenizer.special_tokens import PAD_ID
 from kobert_pipeline.training.plan import Plan

@@ -22,6 +22,7 @@ from kobert_pipeline.pretrain.batch import Batch
 from kobert_pipeline.pretrain.held_out import HELD_OUT_BATCHES, HeldOutEvaluator, characters_of, per_character
 from kobert_pipeline.pretrain.loader import Loader
 from kobert_pipeline.pretrain.model import LossModule
+from kobert_pipeline.pretrain.options import PretrainOptions
 from kobert_pipeline.pretrain.stage import BEST
 from kobert_pipeline.progress import by_source_text
 from kobert_pipeline.shards.format import EOJEOL, Shard, Shards
@@ -47,9 +48,9 @@ def vocabulary() -> Tokenizer:
     return Tokenizer(models.WordPiece({token: number for number, token in enumerate(tokens)}, unk_token="[UNK]"))
 
 
-def options(objective: Any = "mlm_nsp", architecture: Any = BERT, **plan: Any) -> stage.PretrainOptions:
+def options(objective: Any = "mlm_nsp", architecture: Any = BERT, **plan: Any) -> PretrainOptions:
     """The first third of a small schedule."""
-    return stage.PretrainOptions(
+    return PretrainOptions(
         objective=objective, architecture=architecture, max_length=48, batch_tokens=256, total_tokens=2500,
         plan={"checkpoint_every": 4, "learning_rate": 5e-3, **plan},
     )  # fmt: skip

@@ -18,8 +18,8 @@ from synthetic_shards import articles, reviews, shards_of
 from kobert_pipeline.pretrain import stage
 from kobert_pipeline.pretrain.batch import INFINITE_DENOMINATORS, Batch
 from kobert_pipeline.pretrain.model import batches
+from kobert_pipeline.pretrain.options import PretrainOptions
 from kobert_pipeline.pretrain.phases import PhaseSchedule
-from kobert_pipeline.pretrain.stage import PretrainOptions
 from kobert_pipeline.training.evaluations import read_evaluations
 from kobert_pipeline.training.plan import Plan
 from kobert_pipeline.training.prefetch import prefetch

@@ -13,7 +13,7 @@ from kobert_pipeline.pipeline.stages import plan
 from kobert_pipeline.pretrain import losses
 from kobert_pipeline.pretrain.architecture import Architecture
 from kobert_pipeline.pretrain.memory import USABLE, MemoryModel
-from kobert_pipeline.pretrain.stage import PretrainOptions
+from kobert_pipeline.pretrain.options import PretrainOptions
 
 COUNTED = Path(__file__).parents[2] / "docs" / "results" / "engine" / "memory.json"
 SIZES = ("num_hidden_layers", "hidden_size", "num_attention_heads")

@@ -18,10 +18,10 @@ from kobert_pipeline.pretrain.batch import INFINITE_DENOMINATORS, Batch
 from kobert_pipeline.pretrain.loader import Loader
 from kobert_pipeline.pretrain.model import LossModule, batches
 from kobert_pipeline.pretrain.objectives.mlm_nsp import MlmNsp
+from kobert_pipeline.pretrain.options import PretrainOptions
 from kobert_pipeline.pretrain.packing import pack
 from kobert_pipeline.pretrain.phases import PhaseSchedule
 from kobert_pipeline.pretrain.segments import plan_sequences
-from kobert_pipeline.pretrain.stage import PretrainOptions
 from kobert_pipeline.pretrain.tensor_batch import TensorBatch, to_device
 from kobert_pipeline.tokenizer.special_tokens import IGNORE_INDEX, PAD_ID
 from kobert_pipeline.training.plan import Plan

@@ -9,8 +9,8 @@ import pytest
 from synthetic_shards import articles, shards_of
 
 from kobert_pipeline.pretrain.loader import Loader
+from kobert_pipeline.pretrain.options import PretrainOptions
 from kobert_pipeline.pretrain.phases import PhaseSchedule
-from kobert_pipeline.pretrain.stage import PretrainOptions
 
 SMALL = {
     "name": "bert",

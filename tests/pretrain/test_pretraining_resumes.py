@@ -17,6 +17,7 @@ from kobert_pipeline.pretrain.architectures.bert import Bert
 from kobert_pipeline.pretrain.loader import Loader
 from kobert_pipeline.pretrain.model import LossModule
 from kobert_pipeline.pretrain.objectives.mlm_nsp import MlmNsp
+from kobert_pipeline.pretrain.options import PretrainOptions
 from kobert_pipeline.pretrain.tensor_batch import to_device
 from kobert_pipeline.training.loop import Stopped, train
 from kobert_pipeline.training.plan import Plan
@@ -81,8 +82,8 @@ def test_resumed_equals_never_stopped(
         assert all(torch.equal(found[name], expected[name]) for name in expected), (mixed_precision, dropout, way)
 
 
-def options(**plan: Any) -> stage.PretrainOptions:
-    return stage.PretrainOptions(
+def options(**plan: Any) -> PretrainOptions:
+    return PretrainOptions(
         architecture={"name": "bert", "num_hidden_layers": 1, "hidden_size": 32, "num_attention_heads": 2,
         "max_position_embeddings": 48},
         max_length=48, batch_tokens=256, total_tokens=2500, plan={"checkpoint_every": 4, "learning_rate": 5e-3, **plan},
@@ -133,7 +134,7 @@ def test_the_stage_resumes_with_another_number_of_threads_to_the_same_model_file
 )
 def test_options_that_do_not_fit_together_are_refused(changes: Any, named: Any) -> None:
     with pytest.raises(ValueError, match=named):
-        stage.PretrainOptions(**changes)
+        PretrainOptions(**changes)
 
 
 def test_parameter_counts_equal_a_built_encoder() -> None:

@@ -11,8 +11,8 @@ import torch
 from rows import assert_same, gradients, prepared, rows, sample_the_likeliest
 
 from kobert_pipeline.pretrain.model import LossModule
+from kobert_pipeline.pretrain.options import PretrainOptions
 from kobert_pipeline.pretrain.residual_stream import use_16_bit_residuals
-from kobert_pipeline.pretrain.stage import PretrainOptions
 from kobert_pipeline.pretrain.tensor_batch import to_device
 from kobert_pipeline.training.plan import Plan
 from kobert_pipeline.training.transfer import copy_to_device

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import torch
 
-from kobert_pipeline.pretrain.stage import PretrainOptions
+from kobert_pipeline.pretrain.options import PretrainOptions
 from kobert_pipeline.training import checkpoint
 
 PHASES = "pretrain.phases=[{share: 0.5}, {share: 0.5, batch_tokens: 1024, max_length: 64}]"

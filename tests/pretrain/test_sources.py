@@ -13,9 +13,9 @@ from kobert_pipeline.corpus.document import is_from
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.pretrain.batch import Batch
 from kobert_pipeline.pretrain.objectives.mlm_nsp import MlmNsp
+from kobert_pipeline.pretrain.options import PretrainOptions
 from kobert_pipeline.pretrain.phases import PhaseSchedule
 from kobert_pipeline.pretrain.segments import full_sentences, plan_sequences
-from kobert_pipeline.pretrain.stage import PretrainOptions
 from kobert_pipeline.shards.format import Shards, number_sources, ranges
 from kobert_pipeline.tokenizer.special_tokens import OUR_IDS
 

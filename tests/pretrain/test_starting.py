@@ -11,7 +11,7 @@ from transformers import BertForPreTraining, BertForSequenceClassification, Elec
 
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.morphemes.raw_text_backend import read_morpheme_backend
-from kobert_pipeline.pretrain.stage import PretrainOptions
+from kobert_pipeline.pretrain.options import PretrainOptions
 from kobert_pipeline.pretrain.starting import (
     base_files,
     base_token_origins,

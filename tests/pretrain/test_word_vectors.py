@@ -18,7 +18,7 @@ from synthetic_shards import all_ids, articles, corpora, reviews, shards_of
 from kobert_pipeline.files import read_json
 from kobert_pipeline.pipeline.recipe import Recipe
 from kobert_pipeline.pretrain import word_vectors
-from kobert_pipeline.pretrain.stage import PretrainOptions
+from kobert_pipeline.pretrain.options import PretrainOptions
 from kobert_pipeline.pretrain.word_vectors import WordVectors, count, start_from_counts, vectors
 from kobert_pipeline.shards.format import PARAGRAPH, Shards
 

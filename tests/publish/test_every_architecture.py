@@ -33,7 +33,7 @@ def model(request, tiny, tmp_path) -> Path:
     """A model folder as the pretrain stage writes it."""
     torch.manual_seed(0)
     chosen = plugins.contract("architectures").choose({"name": request.param, **SMALL})
-    chosen.save(chosen.model(chosen.config(1500), chosen.heads[0]), tmp_path / "model")
+    chosen.save(chosen.model(chosen.config(1500), next(iter(chosen.heads))), tmp_path / "model")
     return tmp_path / "model"
 
 

@@ -112,7 +112,7 @@ def test_the_card_says_what_int8_costs(with_onnx, tiny) -> None:
 def test_every_architecture_is_exported(name: str, tiny, tmp_path) -> None:
     torch.manual_seed(0)
     chosen = plugins.contract("architectures").choose({"name": name, **SMALL})
-    chosen.save(chosen.model(chosen.config(1500), chosen.heads[0]), tmp_path / "model")
+    chosen.save(chosen.model(chosen.config(1500), next(iter(chosen.heads))), tmp_path / "model")
     auto = auto_class_of(json.loads((tmp_path / "model" / "config.json").read_text()))
     facts = CardFacts("x", "x", "x", "mit", auto, [], {}, "kiwi", "surface", "kiwipiepy")
     counts = stage.run(

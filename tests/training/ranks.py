@@ -15,6 +15,7 @@ from tokenizers import Tokenizer, models
 from kobert_pipeline.distributed import destroy_process_group
 from kobert_pipeline.morphemes.morpheme_tokenizer import VOCABULARY_FILE
 from kobert_pipeline.pretrain import stage
+from kobert_pipeline.pretrain.options import PretrainOptions
 from kobert_pipeline.shards.format import (
     DOCUMENT,
     EOJEOL,
@@ -45,9 +46,9 @@ SIZES = {"num_hidden_layers": 1, "hidden_size": 32, "num_attention_heads": 2, "m
 
 def options(
     objective: str, batch_tokens: int = 256, architecture: dict[str, Any] | None = None, **plan: Any
-) -> stage.PretrainOptions:
+) -> PretrainOptions:
     """Ten steps or so of a network of width 32."""
-    return stage.PretrainOptions(
+    return PretrainOptions(
         objective=objective, architecture={**(MODELS | DRAWING)[objective], **SIZES, **(architecture or {})},
         max_length=48, batch_tokens=batch_tokens, total_tokens=10 * batch_tokens,
         plan={"learning_rate": 2e-3, "checkpoint_every": 4, "evaluate_every": 5, "log_every": 2, **plan},

@@ -1,8 +1,8 @@
 """How many tokens a model takes, by its config."""
 
-import pytest
 from typing import Any
 
+import pytest
 import torch
 from transformers import AutoConfig, AutoModel
 

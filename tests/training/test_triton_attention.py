@@ -119,7 +119,7 @@ def test_torch_compile_sees_one_graph_with_the_operator_of_each_layer() -> None:
 
 def loss_module() -> LossModule:
     sizes = ModernBert(hidden_size=32, num_hidden_layers=1, num_attention_heads=2)
-    return LossModule(sizes.model(sizes.config(VOCAB_SIZE), "mlm"), Mlm(), sizes)
+    return LossModule(sizes.model(sizes.config(VOCAB_SIZE), "masked"), Mlm(), sizes)
 
 
 def test_nothing_is_tried_where_triton_or_a_gpu_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:

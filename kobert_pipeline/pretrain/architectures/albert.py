@@ -16,7 +16,7 @@ class Albert(Architecture):
     """The encoder with heads for MLM and sentence order prediction."""
 
     name: Literal["albert"] = "albert"
-    heads: ClassVar[tuple[str, ...]] = ("pretraining", "masked")
+    heads: ClassVar[dict[str, str]] = {"pretraining": "AlbertForPreTraining", "masked": "AlbertForMaskedLM"}
 
     embedding_size: int = Field(128, gt=0)
     """Width of the embeddings, which are projected to hidden_size."""
@@ -47,12 +47,6 @@ class Albert(Architecture):
             bos_token_id=CLS_ID,
             eos_token_id=SEP_ID,
         )
-
-    def model(self, config: Any, head: str) -> Any:
-        """An AlbertForPreTraining, or an AlbertForMaskedLM."""
-        from transformers import AlbertForMaskedLM, AlbertForPreTraining
-
-        return AlbertForPreTraining(config) if head == "pretraining" else AlbertForMaskedLM(config)
 
     def token_states(self, model: Any, hidden: "torch.Tensor") -> "torch.Tensor":
         """The MLM head before its decoder."""

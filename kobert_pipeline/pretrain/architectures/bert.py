@@ -13,19 +13,13 @@ class Bert(BertHead, Architecture):
     """The encoder with MLM and NSP heads."""
 
     name: Literal["bert"] = "bert"
-    heads: ClassVar[tuple[str, ...]] = ("pretraining", "masked")
+    heads: ClassVar[dict[str, str]] = {"pretraining": "BertForPreTraining", "masked": "BertForMaskedLM"}
 
     def config(self, vocab_size: int) -> Any:
         """A BertConfig."""
         from transformers import BertConfig
 
         return BertConfig(**self.sizes(vocab_size))
-
-    def model(self, config: Any, head: str) -> Any:
-        """A BertForPreTraining, or a BertForMaskedLM."""
-        from transformers import BertForMaskedLM, BertForPreTraining
-
-        return BertForPreTraining(config) if head == "pretraining" else BertForMaskedLM(config)
 
     def pair_logits(self, model: Any, first: "torch.Tensor") -> "torch.Tensor":
         """The NSP head, after the pooler."""

@@ -20,7 +20,7 @@ class Electra(Architecture):
     """The discriminator with its generator, or a masked language model of the same sizes."""
 
     name: Literal["electra"] = "electra"
-    heads: ClassVar[tuple[str, ...]] = ("discriminator", "masked")
+    heads: ClassVar[dict[str, str]] = {"discriminator": "ElectraForPreTraining", "masked": "ElectraForMaskedLM"}
 
     embedding_size: int = Field(128, gt=0)
     """Width of the embeddings, which are projected to hidden_size if that differs."""
@@ -75,12 +75,10 @@ class Electra(Architecture):
     def model(self, config: Any, head: str) -> Any:
         """An ElectraForPreTraining whose `generator` is an ElectraForMaskedLM with the same embeddings; for the head
         "masked" an ElectraForMaskedLM alone."""
-        from transformers import ElectraForMaskedLM, ElectraForPreTraining
-
+        model = super().model(config, head)
         if head == "masked":
-            return ElectraForMaskedLM(config)
-        model = ElectraForPreTraining(config)
-        model.generator = ElectraForMaskedLM(self.generator_config(config))
+            return model
+        model.generator = super().model(self.generator_config(config), "masked")
         # the generator's output layer is tied to the shared word embeddings, as `transformers` ties it to its own
         model.generator.generator_lm_head.weight = model.electra.embeddings.word_embeddings.weight
         if self.tied == "encoder":

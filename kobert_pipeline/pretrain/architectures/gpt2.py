@@ -15,7 +15,7 @@ class Gpt2(Architecture):
     """The decoder with a language modelling head."""
 
     name: Literal["gpt2"] = "gpt2"
-    heads: ClassVar[tuple[str, ...]] = ("causal",)
+    heads: ClassVar[dict[str, str]] = {"causal": "GPT2LMHeadModel"}
     token_types: ClassVar[bool] = False
     unsupported_heads: ClassVar[tuple[str, ...]] = ("AutoModelForMultipleChoice",)
 
@@ -52,12 +52,6 @@ class Gpt2(Architecture):
             bos_token_id=CLS_ID,
             eos_token_id=SEP_ID,
         )
-
-    def model(self, config: Any, head: str) -> Any:
-        """A GPT2LMHeadModel."""
-        from transformers import GPT2LMHeadModel
-
-        return GPT2LMHeadModel(config)
 
     def inputs(self, batch: "TensorBatch", config: Any) -> dict[str, Any]:
         """No token types, which GPT-2 would look up among its token embeddings, and no cache."""

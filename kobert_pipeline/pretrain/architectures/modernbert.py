@@ -18,7 +18,7 @@ class ModernBert(Architecture):
     """The encoder with an MLM head. It has no token types."""
 
     name: Literal["modernbert"] = "modernbert"
-    heads: ClassVar[tuple[str, ...]] = ("masked",)
+    heads: ClassVar[dict[str, str]] = {"masked": "ModernBertForMaskedLM"}
     token_types: ClassVar[bool] = False
     rotary: ClassVar[bool] = True
 
@@ -77,12 +77,6 @@ class ModernBert(Architecture):
             eos_token_id=SEP_ID,
             sep_token_id=SEP_ID,
         )
-
-    def model(self, config: Any, head: str) -> Any:
-        """A ModernBertForMaskedLM."""
-        from transformers import ModernBertForMaskedLM
-
-        return ModernBertForMaskedLM(config)
 
     def inputs(self, batch: "TensorBatch", config: Any) -> dict[str, "torch.Tensor"]:
         """The encoder's arguments, without token types."""

@@ -15,7 +15,7 @@ class Roberta(Architecture):
     """The encoder with an MLM head."""
 
     name: Literal["roberta"] = "roberta"
-    heads: ClassVar[tuple[str, ...]] = ("masked",)
+    heads: ClassVar[dict[str, str]] = {"masked": "RobertaForMaskedLM"}
 
     def config(self, vocab_size: int) -> Any:
         """A RobertaConfig, but with two token types, because our tokenizer gives the second segment the type 1."""
@@ -28,12 +28,6 @@ class Roberta(Architecture):
             bos_token_id=CLS_ID,
             eos_token_id=SEP_ID,
         )
-
-    def model(self, config: Any, head: str) -> Any:
-        """A RobertaForMaskedLM."""
-        from transformers import RobertaForMaskedLM
-
-        return RobertaForMaskedLM(config)
 
     def inputs(self, batch: "TensorBatch", config: Any) -> dict[str, "torch.Tensor"]:
         """The encoder's arguments, with positions that begin at pad_token_id + 1, as `transformers` numbers them for

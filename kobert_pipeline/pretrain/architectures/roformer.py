@@ -17,7 +17,7 @@ class RoFormer(BertHead, Architecture):
     trained."""
 
     name: Literal["roformer"] = "roformer"
-    heads: ClassVar[tuple[str, ...]] = ("masked",)
+    heads: ClassVar[dict[str, str]] = {"masked": "RoFormerForMaskedLM"}
     rotary: ClassVar[bool] = True
 
     def config(self, vocab_size: int) -> Any:
@@ -25,12 +25,6 @@ class RoFormer(BertHead, Architecture):
         from transformers import RoFormerConfig
 
         return RoFormerConfig(**self.sizes(vocab_size), embedding_size=self.hidden_size)
-
-    def model(self, config: Any, head: str) -> Any:
-        """A RoFormerForMaskedLM."""
-        from transformers import RoFormerForMaskedLM
-
-        return RoFormerForMaskedLM(config)
 
     def hidden(self, model: Any, batch: "TensorBatch") -> "torch.Tensor":
         """The last hidden states of T packed tokens, (T, H). Their code numbers positions itself, through a whole row,
