@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from kobert_pipeline.corpus.document import first_unmatched, is_from
+from kobert_pipeline.corpus.document import Document, first_unmatched, is_from
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import write_array
 from kobert_pipeline.tokenizer.special_tokens import OUR_IDS, SpecialIds
@@ -37,6 +37,23 @@ class Shard:
     sources: np.ndarray
     source_names: np.ndarray
     chosen: np.ndarray | None = None
+
+
+def shard_of(
+    documents: Sequence[Document], ids: Iterable[Sequence[int]], boundaries: list[np.ndarray], vocab_size: int
+) -> Shard:
+    """The shard of `documents`, from the ids and the boundary bits of the tokens of each."""
+    # two bytes per token wherever the vocabulary allows it
+    kind = np.uint16 if vocab_size <= 2**16 else np.uint32
+    sources, source_names = number_sources(document.source for document in documents)
+    return Shard(
+        ids=np.concatenate([np.empty(0, kind), *(np.array(row, kind) for row in ids)]),
+        boundaries=np.concatenate([np.empty(0, np.uint8), *boundaries]),
+        documents=np.cumsum([0, *map(len, boundaries)], dtype=np.int64),
+        ordered=np.array([document.ordered for document in documents], bool),
+        sources=sources,
+        source_names=source_names,
+    )
 
 
 def number_sources(names: Iterable[str]) -> tuple[np.ndarray, np.ndarray]:
@@ -117,11 +134,6 @@ class Shards:
             fits = [is_from(str(name), patterns) for name in shard.source_names]
             chosen.append(replace(shard, chosen=np.array(fits, bool)[shard.sources]))
         return Shards(chosen, self.special)
-
-    def tokens(self, start: int, end: int) -> tuple[np.ndarray, np.ndarray]:
-        """Ids and boundaries of the tokens from `start` to `end` (exclusive), which must be in one shard: two arrays of
-        shape (end - start,)."""
-        return self.gather(np.array([start]), np.array([end - start]))
 
     def gather(self, starts: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Many spans of tokens at once, concatenated: ids (T,) int64 and boundaries (T,) uint8.

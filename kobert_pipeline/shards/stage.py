@@ -39,7 +39,7 @@ from kobert_pipeline.shards.format import (
     PARAGRAPH,
     SENTENCE,
     Shard,
-    number_sources,
+    shard_of,
     shard_path,
     write_shard,
 )
@@ -217,19 +217,12 @@ def make_shard(backend: Tokenizer, documents: list[AnalyzedDocument]) -> Shard:
     encodings = backend.encode_batch(
         [document.words() for document in documents], is_pretokenized=True, add_special_tokens=False
     )
-    # two bytes per token wherever the vocabulary allows it
-    kind = np.uint16 if backend.get_vocab_size() <= 2**16 else np.uint32
-    words = [np.array(encoding.word_ids, np.int64) for encoding in encodings]
-    boundaries = [boundaries_of(document, word) for document, word in zip(documents, words, strict=True)]
-    sources, source_names = number_sources(document.document.source for document in documents)
-    return Shard(
-        ids=_concatenate([np.array(encoding.ids, kind) for encoding in encodings], kind),
-        boundaries=_concatenate(boundaries, np.uint8),
-        documents=np.cumsum([0] + [len(word) for word in words], dtype=np.int64),
-        ordered=np.array([document.document.ordered for document in documents], bool),
-        sources=sources,
-        source_names=source_names,
-    )
+    boundaries = [
+        boundaries_of(document, np.array(encoding.word_ids, np.int64))
+        for document, encoding in zip(documents, encodings, strict=True)
+    ]
+    ids = (encoding.ids for encoding in encodings)
+    return shard_of([document.document for document in documents], ids, boundaries, backend.get_vocab_size())
 
 
 def boundaries_of(document: AnalyzedDocument, words: np.ndarray) -> np.ndarray:
@@ -248,7 +241,3 @@ def boundaries_of(document: AnalyzedDocument, words: np.ndarray) -> np.ndarray:
     # of a morpheme's tokens only the first starts anything
     first = np.diff(words, prepend=-1) != 0
     return np.where(first, bits[words] if len(words) else bits, 0).astype(np.uint8)
-
-
-def _concatenate(arrays: Iterable[np.ndarray], kind: Any) -> np.ndarray:
-    return np.concatenate([np.empty(0, kind), *arrays]).astype(kind)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from kobert_pipeline.corpus.document import Document
-from kobert_pipeline.shards.format import DOCUMENT, EOJEOL, MORPHEME, PARAGRAPH, SENTENCE, Shard, number_sources
+from kobert_pipeline.shards.format import DOCUMENT, EOJEOL, MORPHEME, PARAGRAPH, SENTENCE, Shard, shard_of
 
 EOJEOL_SPAN = re.compile(r"\S+")
 SENTENCE_END = re.compile(r"[.!?…。]['\"”’)\]]*\Z")
@@ -21,25 +21,14 @@ def make_shard(backend: Any, documents: list[Document]) -> Shard:
     # paragraphs without an order are texts of their own, so that none begins with the line break before it
     texts = [[row.text] if row.ordered else row.text.split("\n") for row in documents]
     encodings = iter(backend.encode_batch([text for parts in texts for text in parts], add_special_tokens=False))
-    # two bytes per token wherever the vocabulary allows it
-    kind = np.uint16 if backend.get_vocab_size() <= 2**16 else np.uint32
-    ids, boundaries, lengths = [np.empty(0, kind)], [np.empty(0, np.uint8)], [0]
+    ids, boundaries = list[list[int]](), list[np.ndarray]()
     for parts in texts:
         encoded = [(text, next(encodings)) for text in parts]
-        ids += [np.array(encoding.ids, kind) for _, encoding in encoded]
+        ids.append([id_ for _, encoding in encoded for id_ in encoding.ids])
         bits = np.concatenate([boundaries_of(text, encoding) for text, encoding in encoded])
         bits[:1] |= DOCUMENT
         boundaries.append(bits)
-        lengths.append(len(bits))
-    sources, source_names = number_sources(row.source for row in documents)
-    return Shard(
-        ids=np.concatenate(ids),
-        boundaries=np.concatenate(boundaries),
-        documents=np.cumsum(lengths, dtype=np.int64),
-        ordered=np.array([row.ordered for row in documents], bool),
-        sources=sources,
-        source_names=source_names,
-    )
+    return shard_of(documents, ids, boundaries, backend.get_vocab_size())
 
 
 def boundaries_of(text: str, encoding: Any) -> np.ndarray:

@@ -21,6 +21,7 @@ from kobert_pipeline.tables.squad import paragraphs
 from kobert_pipeline.tables.unreadable import readable
 from kobert_pipeline.tokenizer.plain import ids_by_eojeol
 from kobert_pipeline.tokenizer.special_tokens import UNK_ID
+from kobert_pipeline.tokenizer.unknown import rate
 from kobert_pipeline.tokenizer.word_cuts import Encode, WordCuts
 from kobert_pipeline.tokenizer.word_cuts import markdown as cuts_markdown
 
@@ -104,28 +105,23 @@ class Tally:
         counts = np.sort(np.array(list(self.used.values()), np.int64))[::-1]
         ranks = sorted({min(2**power, vocab_size) for power in range(6, 6 + USE_POINTS)})
         share = np.cumsum(counts) / max(self.tokens, 1)
-        unknown_rates = {kind: _rate(self.unknown_of_kind[kind], self.of_kind[kind], 6) for kind in KINDS}
+        unknown_rates = {kind: rate(self.unknown_of_kind[kind], self.of_kind[kind]) for kind in KINDS}
         return {
             "texts": self.texts,
             "characters": self.characters,
-            "tokens_per_eojeol": _rate(self.tokens, self.eojeols),
-            "tokens_per_morpheme": _rate(self.tokens, self.morphemes),
-            "characters_per_token": _rate(self.characters, self.tokens),
-            "unknown_rate": _rate(self.unknown, self.tokens, 6),
+            "tokens_per_eojeol": rate(self.tokens, self.eojeols, 4),
+            "tokens_per_morpheme": rate(self.tokens, self.morphemes, 4),
+            "characters_per_token": rate(self.characters, self.tokens, 4),
+            "unknown_rate": rate(self.unknown, self.tokens),
             "unknown_rate_of": {kind: {"tokens": self.of_kind[kind], "rate": unknown_rates[kind]} for kind in KINDS},
             "texts_with_loss": len(self.lossy),
             "loss_samples": self.lossy[:SAMPLES],
-            "agreement_with_plain": _rate(self.agreeing, self.eojeols),
+            "agreement_with_plain": rate(self.agreeing, self.eojeols, 4),
             "tokens_used": len(counts),
             "share_of_text_by_commonest": {
                 str(rank): round(float(share[min(rank, len(share)) - 1]), 4) for rank in ranks if len(share)
             },
         }
-
-
-def _rate(count: int, total: int, digits: int = 4) -> float:
-    """A rounded quotient, 0 for no texts at all."""
-    return round(count / max(total, 1), digits)
 
 
 def covered(text: str, spans: Iterable[tuple[int, int]]) -> bool:
@@ -178,9 +174,9 @@ def evaluate_other(texts: Iterable[str], encode: Encode, unk_id: int | None) -> 
         unknown += sum(ids.count(unk_id) for ids in ids_of)
     return {
         "texts": count,
-        "tokens_per_eojeol": _rate(tokens, eojeols),
-        "characters_per_token": _rate(characters, tokens),
-        "unknown_rate": _rate(unknown, tokens, 6),
+        "tokens_per_eojeol": rate(tokens, eojeols, 4),
+        "characters_per_token": rate(characters, tokens, 4),
+        "unknown_rate": rate(unknown, tokens),
     }
 
 

@@ -42,9 +42,9 @@ def count_unknown(ids: np.ndarray, tokenizer: Any) -> tuple[int, int]:
     return int((ids == unknown).sum()) if unknown is not None else 0, int((~np.isin(ids, others)).sum())
 
 
-def rate(unknown: int, tokens: int) -> float:
-    """The unknown rate, rounded; 0 of no tokens."""
-    return round(unknown / max(tokens, 1), 6)
+def rate(count: int, total: int, digits: int = 6) -> float:
+    """A rounded quotient, such as the unknown rate; 0 of nothing at all."""
+    return round(count / max(total, 1), digits)
 
 
 def refuse_misread_vocabulary(folder: Path, tokenizer: Any) -> None:

@@ -55,9 +55,7 @@ class SequenceLayout:
     causal: bool = False
 
     @classmethod
-    def of(
-        cls, lengths: np.ndarray, causal: bool = False, varlen: bool = False, tiled: bool = False
-    ) -> "SequenceLayout":
+    def of(cls, lengths: np.ndarray, varlen: bool = False, tiled: bool = False) -> "SequenceLayout":
         """The layout of sequences of these `lengths`, (n,), packed in order, in host memory; with `varlen` for
         PyTorch's kernel (CUDA, 16-bit types), and with `tiled`, too, for `triton_attention` unless one is too long."""
         if varlen:
@@ -67,10 +65,7 @@ class SequenceLayout:
             if tiled and lengths.max() <= TILE:
                 tiles = torch.from_numpy(_tile_starts(cu_seqlens))
                 bounds = torch.from_numpy(np.stack([cu_seqlens[:-1], cu_seqlens[1:] - 1]).repeat(lengths, 1))
-            return cls(
-                [], cu_seqlens=torch.from_numpy(cu_seqlens), max_seqlen=max_seqlen, tiles=tiles, bounds=bounds,
-                causal=causal,
-            )  # fmt: skip
+            return cls([], cu_seqlens=torch.from_numpy(cu_seqlens), max_seqlen=max_seqlen, tiles=tiles, bounds=bounds)
         begins = np.cumsum(lengths) - lengths
         rounded = -(-lengths // LENGTH_MULTIPLE) * LENGTH_MULTIPLE
         inverse = np.empty(int(lengths.sum()), np.int64)
@@ -88,7 +83,7 @@ class SequenceLayout:
             rectangles.append((len(rows), longest, mask))
             indexes.append(index.reshape(-1))
             cells += real.size
-        return cls(rectangles, torch.from_numpy(np.concatenate(indexes)), torch.from_numpy(inverse), causal=causal)
+        return cls(rectangles, torch.from_numpy(np.concatenate(indexes)), torch.from_numpy(inverse))
 
 
 def _tile_starts(cu_seqlens: np.ndarray) -> np.ndarray:

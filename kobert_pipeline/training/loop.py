@@ -89,8 +89,8 @@ def train(
     ends early where `should_stop(step)` is true after an evaluation; it must be a function of the evaluations so far.
     `lr_scales`: parameters with a lower learning rate. `parts_at` is required by `plan.max_tokens_per_device`. Raises
     `Stopped` after `plan.max_minutes`, on SIGTERM or SIGINT (several ranks: at their next check), and `NotFinite` when
-    the loss is not finite (its message names the step and the file with the step's batch): at the next check, and
-    before anything is logged, evaluated or saved.
+    the loss is not finite (its message names the step): at the next check, and before anything is logged, evaluated or
+    saved.
     """
     accelerator = make_accelerator(plan)
     if plan.fsdp:

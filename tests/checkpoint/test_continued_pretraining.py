@@ -213,10 +213,11 @@ def test_what_cannot_be_pretrained_further_is_refused_in_one_sentence(
     config = read_json(checkpoint / "config.json")
     for other, said in [
         ({"model_type": "t5"}, "is of the type 't5', which cannot be pretrained further (allowed: albert, bert"),
+        ({"model_type": "gpt2"}, "mlm, for which {checkpoint} (of the type gpt2) has no head; give another"),
         ({"max_position_embeddings": None}, "has no max_position_embeddings"),
     ]:
         write_json(checkpoint / "config.json", config | other)
-        assert said in complaint(checkpoint)
+        assert said.format(checkpoint=checkpoint) in complaint(checkpoint)
 
 
 def test_a_pretrained_classifier_is_saved_without_what_was_for_its_head(tmp_path: Path) -> None:

@@ -66,7 +66,7 @@ def test_packed_full_sentences_have_a_mark_at_every_border(shards, max_length) -
         expected = [CLS_ID]
         for place in range(start, end):
             expected += [SEP_ID] * (place in separated(sequences, row))
-            expected.append(int(shards.tokens(place, place + 1)[0][0]))
+            expected.append(int(shards.gather(np.array([place]), np.array([1]))[0][0]))
         assert ids.tolist() == [*expected, SEP_ID]
 
 

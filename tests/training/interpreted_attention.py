@@ -4,6 +4,7 @@ from attention in rectangles: values and gradients of each case."""
 import json
 import os
 import sys
+from dataclasses import replace
 from typing import Any
 
 os.environ["TRITON_INTERPRET"] = "1"  # before Triton is imported
@@ -72,7 +73,7 @@ def largest_difference(ours: Results, theirs: Results) -> float:
 
 def layouts(lengths: list[int], causal: bool) -> list[SequenceLayout]:
     """In tiles, and in rectangles."""
-    return [SequenceLayout.of(np.array(lengths), causal, tiled, tiled) for tiled in (True, False)]
+    return [replace(SequenceLayout.of(np.array(lengths), tiled, tiled), causal=causal) for tiled in (True, False)]
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ import inspect
 import tomllib
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -112,7 +113,6 @@ def test_the_layout_holds_the_bounds_of_the_sequences(lengths: list[int]) -> Non
     assert packing.cu_seqlens.tolist() == [sum(lengths[:number]) for number in range(len(lengths) + 1)]
     assert packing.max_seqlen % 128 == 0 and max(lengths) <= packing.max_seqlen < max(lengths) + 128
     assert packing.rectangles == [] and packing.inverse is None and not packing.causal
-    assert SequenceLayout.of(np.array(lengths), causal=True, varlen=True).causal
 
 
 def test_the_kernel_sees_what_rectangles_see(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,7 +130,7 @@ def test_the_kernel_sees_what_rectangles_see(monkeypatch: pytest.MonkeyPatch) ->
                     k,
                     v,
                     None,
-                    SequenceLayout.of(np.array(LENGTHS), causal=causal, varlen=varlen),
+                    replace(SequenceLayout.of(np.array(LENGTHS), varlen=varlen), causal=causal),
                     scaling,
                     0.0,
                     sliding_window,
@@ -180,7 +180,7 @@ def test_whole_models_come_to_the_same_by_kernel_and_by_rectangles(monkeypatch: 
             calls: list[Call] = []
             patch.setattr(attention, "varlen_attn", plain_kernel(calls))
             ours, theirs = (
-                states_and_slopes(build, SequenceLayout.of(np.array(LENGTHS), causal=causal, varlen=varlen))
+                states_and_slopes(build, replace(SequenceLayout.of(np.array(LENGTHS), varlen=varlen), causal=causal))
                 for varlen in (True, False)
             )
             torch.testing.assert_close(ours[0], theirs[0], rtol=1e-5, atol=1e-5)
@@ -244,7 +244,7 @@ def test_under_autocast_the_kernel_gets_sixteen_bits(name: str, monkeypatch: pyt
         lambda *parts, **how: (types.update(p.dtype for p in parts[:3]), plain(*parts, **how))[1],
     )
     with torch.autocast("cpu", torch.bfloat16):
-        states_and_slopes(build, SequenceLayout.of(np.array(LENGTHS), causal=causal, varlen=True))
+        states_and_slopes(build, replace(SequenceLayout.of(np.array(LENGTHS), varlen=True), causal=causal))
     assert types == {torch.bfloat16}
 
 
@@ -309,7 +309,7 @@ def test_the_installed_kernel_takes_what_it_is_given(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(attention, "varlen_attn", kernel)
     q = torch.randn(1, 2, sum(LENGTHS), 8)
-    layout = SequenceLayout.of(np.array(LENGTHS), causal=True, varlen=True)
+    layout = replace(SequenceLayout.of(np.array(LENGTHS), varlen=True), causal=True)
     packed_attention(torch.nn.Module(), q, q, q, None, layout, scaling=0.5, sliding_window=4)
     assert calls[0].keys() == {
         "query", "key", "value", "cu_seq_q", "cu_seq_k", "max_q", "max_k", "scale", "window_size",
@@ -342,7 +342,9 @@ def test_the_real_kernels_give_the_same_as_rectangles_in_bf16(name: str, tiled: 
         pytest.importorskip("kobert_pipeline.training.triton_attention", reason="Triton is not installed")
     build, causal = MODELS[name]
     layouts = {
-        varlen: copy_to_device(SequenceLayout.of(np.array(LENGTHS), causal, varlen, varlen and tiled), "cuda")
+        varlen: copy_to_device(
+            replace(SequenceLayout.of(np.array(LENGTHS), varlen, varlen and tiled), causal=causal), "cuda"
+        )
         for varlen in (True, False)
     }
     exact = states_and_slopes(build, layouts[False], "cuda")
