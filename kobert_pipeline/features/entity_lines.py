@@ -32,7 +32,8 @@ EXPECTED = {
 
 def tagged_sentences(path: Path) -> Iterator[Row | UnreadableInput]:
     """The sentences of a file, whose form is detected, with `id`, `tags`, `tokens` or the `text` whose eojeols are the
-    tokens, and where a comment has it, the `text` of the tokens. Every bad line comes as what is wrong with it."""
+    tokens, and where a comment has it, the `text` of the tokens; `locations` are the lines of the tags. Every bad line
+    comes as what is wrong with it."""
     lines, blocks = list[Row](), list[list[Row]]()
     for row in read_lines(path):
         if isinstance(row, Row):
@@ -81,7 +82,7 @@ def _sentence(block: list[Row], form: str, index: int) -> Iterator[Row | Unreada
     if form == "sentences":
         cells |= {"text": tokens[0], "tags": split_tags(tags[0])}
     else:
-        cells |= {"tokens": tokens, "tags": tags}
+        cells |= {"tokens": tokens, "tags": tags, "locations": [row.location for row in block[len(comments) :]]}
     if form == "klue":
         cells["text"] = "".join(tokens)
     elif len(comments) > 1 and find_tokens(comments[1].strip(), tokens):  # in KMOU a few are spelled otherwise

@@ -157,7 +157,9 @@ def _sentence(rows: list[Row], token: str, tag: str) -> Iterator[Row | Unreadabl
         yield from problems
         return
     tokens, tags = map(list, zip(*pairs, strict=True))
-    yield Row({"id": str(rows[0].index), "tokens": tokens, "tags": tags}, rows[0].location, rows[0].index)
+    locations = [row.location for row in rows]
+    cells = {"id": str(rows[0].index), "tokens": tokens, "tags": tags, "locations": locations}
+    yield Row(cells, locations[0], rows[0].index)
 
 
 def is_blank_sentence(row: Row) -> bool:

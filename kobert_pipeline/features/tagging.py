@@ -38,7 +38,7 @@ from kobert_pipeline.features.task import (
     without_leading_space,
 )
 from kobert_pipeline.morphemes.normalization import replace_surrogates
-from kobert_pipeline.tables.unreadable import Row, readable, tried
+from kobert_pipeline.tables.unreadable import Location, Row, UnreadableInput, readable, tried
 from kobert_pipeline.tokenizer.loading import token_types
 from kobert_pipeline.tokenizer.special_tokens import IGNORE_INDEX
 
@@ -100,10 +100,12 @@ class TaggingTask(Task):
             text = cells["text"]
             places = [match.span() for match in re.finditer(r"\S+", text)]
         tags = [nfc(tag) for tag in cells["tags"]]
+        # of a file with a line for each token, a tag has the place of its line
+        locations = cells.get("locations", [row.location] * len(tags))
         if len(places) != len(tags):
             what = "tokens" if "tokens" in cells else "eojeols"
             raise UserError(f"{len(places)} {what} and {len(tags)} tags; each has one")
-        return self.example(cells["id"], text, tagged_spans(places, map(parse, tags)))
+        return self.example(cells["id"], text, tagged_spans(places, map(partial(_parse_at, parse), tags, locations)))
 
     def fit_labels(self, train: list[Path]) -> Self:
         """The task with the types of the training files, unless they were given. Raises UserError where these have no
@@ -307,6 +309,13 @@ class TaggingTask(Task):
     def content(self, example: Example) -> str:
         """The text."""
         return str(example["text"])
+
+
+def _parse_at(parse: Callable[[str], Tag], tag: str, location: Location) -> Tag:
+    try:
+        return parse(tag)
+    except UserError as error:
+        raise UnreadableInput("refused", str(error), location) from None
 
 
 def has_max_context(windows: np.ndarray, example: np.ndarray, inside: np.ndarray, stride: int) -> np.ndarray:

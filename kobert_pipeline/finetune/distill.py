@@ -13,7 +13,9 @@ from kobert_pipeline.config.options import Options
 from kobert_pipeline.distributed import is_main_process
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.format import SPLITS, Features, features_of_ids
+from kobert_pipeline.features.in_parts import featurize_in_parts
 from kobert_pipeline.features.rows import refuse_not_finite
+from kobert_pipeline.features.task import Task
 from kobert_pipeline.files import read_json, write_array
 from kobert_pipeline.finetune import ngrams
 from kobert_pipeline.finetune.cross_fit import Fold, left_out, texts_at
@@ -25,8 +27,8 @@ from kobert_pipeline.tokenizer.plain import PLAIN
 from kobert_pipeline.tokenizer.special_tokens import SpecialIds
 from kobert_pipeline.training.weight_files import NGRAMS
 
-VERSION = 3
-"""3: teachers with n-grams label by both."""
+VERSION = 4
+"""4: labelled texts are found in the corpus whatever share of them is tokenized or spaced in another way."""
 SOFT_LABELS = "soft_labels"
 """The array of the teachers' mean probabilities, (n, classes) float32."""
 ARRAYS = ("windows", "input_ids", "token_type_ids", SOFT_LABELS)
@@ -39,6 +41,8 @@ DRAW_SEED = 1
 """Random seed of the choice of texts."""
 UNSPACED_SEED = 2
 """Random seed of the choice of those that lose their white space."""
+NO_SPACE = dict.fromkeys(map(ord, "▁Ġ"))
+"""Leaves out the marks that tokenizers put in the place of a space."""
 LABELLING_BATCH_SIZE = 128
 """Texts per batch when teachers label."""
 
@@ -96,8 +100,8 @@ def run(
         return {}  # rank 0 alone writes
     backend, special = vocabulary_in(tokenizer)
     chosen = Shards.open(shards, "train", special).of_sources(options.sources)
-    settings, known = read_json(features / "task.json"), texts_of_splits(features, backend)
-    unlabelled = draw_paragraphs(chosen, options.texts, settings["max_length"], known, ngrams.spelling(backend))
+    settings, (known, spelled) = read_json(features / "task.json"), texts_of_splits(features, tokenizer)
+    unlabelled = draw_paragraphs(chosen, options.texts, settings["max_length"], known, spelled)
     if not len(unlabelled):
         where = f" of {', '.join(options.sources)}" if options.sources else ""
         raise UserError(
@@ -149,17 +153,30 @@ def out_of_fold(train: Features, teachers: list[list[Teacher]], tokenizer: Any, 
     return (total / len(teachers)).astype(np.float32)
 
 
-def texts_of_splits(features: Path, tokenizer: Any) -> set[str]:
-    """The texts of train, dev and test as their tokens spell them. As text, and not as ids, because a text of
-    `plain_share` has other tokens than the same text in the shards."""
-    folders = filter(Path.is_dir, (features / split for split in SPLITS))
-    return {text for folder in folders for text in ngrams.texts_of(Features.load(folder), tokenizer)}
+def texts_of_splits(features: Path, tokenizer: Path) -> tuple[set[str], np.ndarray]:
+    """The texts of train, dev and test as spelled by the tokens that they have in the shards, which the tokenizer in
+    the folder `tokenizer` made, and what each of its tokens adds to a text, (V,)."""
+    settings, (backend, special_ids) = read_json(features / "task.json"), vocabulary_in(tokenizer)
+    spelled, special = ngrams.spelling(backend), set(special_ids.every)
+    if settings.get("unspaced_share"):  # a part of train has lost its white space, and is found without it
+        spelled = np.array([token.translate(NO_SPACE) for token in spelled], object)
+    # other tokens may spell a text in another way: around an unknown character, or where it is truncated
+    differ = settings.get("plain_share") or settings.get("unspaced_share")
+    task, loaded = Task.of_features(features), load_tokenizer(tokenizer) if differ else None
+    texts = set[str]()
+    for folder in filter(Path.is_dir, (features / split for split in SPLITS)):
+        split = Features.load(folder)
+        if loaded is not None:
+            report(f"finding the texts of {folder.name}")
+            split = Features(featurize_in_parts(task, split.examples, loaded, settings["max_length"]), [])
+        texts |= {"".join(spelled[ids]) for ids in ngrams.ids_of_texts(split, special)}
+    return texts, spelled
 
 
 def draw_paragraphs(shards: Shards, count: int, max_length: int, known: set[str], spelled: np.ndarray) -> Features:
     """`count` different paragraphs of the chosen documents in the order of the shards, each as [CLS] text [SEP] of at
-    most `max_length` tokens. Texts in `known`, which `texts_of_splits` gives, are left out; `spelled` (V,) is what each
-    token adds to a text."""
+    most `max_length` tokens. Texts in `known` are left out; `spelled` (V,) is what each token adds to a text
+    (`texts_of_splits` gives both)."""
     starts, lengths = paragraphs(shards)
     lengths = np.minimum(lengths, max_length - 2)
     order = np.random.default_rng(DRAW_SEED).permutation(len(starts))

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from datetime import date
 from decimal import Decimal
+from functools import partial
 from typing import Any, NamedTuple
 from unicodedata import normalize
 
@@ -58,11 +59,13 @@ def _find_column(first: Row, field: RowField, task: str, by: str, taken: set[str
     if (first.location.unit == "line" and ".jsonl" not in path.suffixes) or ".xlsx" in path.suffixes:
         by += "; the first line of the file must hold the names of the columns: delete what is above them, or add them"
     if field.column:
-        if not has_column(first.cells, field.column):
+        # rows have their names in NFC, but for fields of objects
+        column = next(filter(partial(has_column, first.cells), (normalize("NFC", field.column), field.column)), None)
+        if column is None:
             guess = did_you_mean(field.column, flat_cells(first.cells), "found")
             or_none = ", or set id to null for the numbers of the rows" if field.name == "id" else ""
             raise UserError(f"{path}: there is no column '{field.column}'{guess}; name the column {by}{or_none}")
-        return field.column
+        return column
     # in the order of `known`: of several columns that would do, the first one listed is meant
     by_name = {name.casefold(): name for name in reversed(flat_cells(first.cells))}
     matches = (name if has_column(first.cells, name) else by_name.get(name.casefold()) for name in field.known)

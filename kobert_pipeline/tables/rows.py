@@ -4,9 +4,11 @@ The corpus's readers of these formats read the same rows, so that decontaminatio
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
+from unicodedata import is_normalized, normalize
 
 from kobert_pipeline.errors import UserError, did_you_mean
 from kobert_pipeline.files import parse_json
@@ -33,7 +35,17 @@ def read_rows(path: Path) -> Rows:
                 f"{path}: the name of a table ends with {', '.join(PARSERS)} (all but the last two also compressed: "
                 f"{' '.join(COMPRESSED)})"
             )
-    yield from PARSERS[suffix](path)
+    for row in PARSERS[suffix](path):
+        yield with_nfc_names(row) if isinstance(row, Row) else row
+
+
+def with_nfc_names(row: Row) -> Row:
+    """The row with the names of its columns in NFC: in files of a Mac they may look the same in another form."""
+    if all(is_normalized("NFC", name) for name in row.cells):
+        return row
+    cells = {normalize("NFC", name): value for name, value in row.cells.items()}
+    # where two names look the same, both stay, since one would hide the other
+    return replace(row, cells=cells) if len(cells) == len(row.cells) else row
 
 
 def read_each(path: Path, maker: Callable[[Row], Callable[[Row], T]]) -> list[T]:

@@ -15,9 +15,11 @@ from tokenizers import Tokenizer
 from torch.nn.functional import cross_entropy
 
 from kobert_pipeline.errors import UserError
+from kobert_pipeline.features import stage as features_stage
 from kobert_pipeline.features.format import Features, features_of_ids
+from kobert_pipeline.features.options import FeaturesOptions
 from kobert_pipeline.features.task import Task
-from kobert_pipeline.finetune import distill, ngrams
+from kobert_pipeline.finetune import distill
 from kobert_pipeline.finetune.batching import Batches, BatchSchedule
 from kobert_pipeline.finetune.model import TaskModule, build, load
 from kobert_pipeline.finetune.plan import FinetunePlan
@@ -25,7 +27,7 @@ from kobert_pipeline.pipeline.disk_space import bytes_needed
 from kobert_pipeline.pipeline.recipe import Recipe
 from kobert_pipeline.pipeline.stages import plan as pipeline_plan
 from kobert_pipeline.shards.format import PARAGRAPH, Shard, Shards, number_sources
-from kobert_pipeline.tokenizer.loading import load_tokenizer, vocabulary_in
+from kobert_pipeline.tokenizer.loading import load_tokenizer
 from kobert_pipeline.tokenizer.special_tokens import CLS_ID, OUR_IDS, SEP_ID, UNK_ID
 
 Documents = list[tuple[str, list[list[int]]]]
@@ -119,17 +121,37 @@ def test_a_corpus_of_labelled_texts_alone_is_refused(
 
 
 def test_texts_of_all_labelled_sets_are_known(tiny: Any) -> None:
-    backend = vocabulary_in(tiny.run_dir / "tokenizer")[0]
     features = tiny.run_dir / "features" / "nsmc"
-    found = distill.texts_of_splits(features, backend)
+    found, spelled = distill.texts_of_splits(features, tiny.run_dir / "tokenizer")
     splits = [Features.load(features / name) for name in ("train", "dev", "test")]
     texts = [text[1:-1] for split in splits for text in texts_of(split)]
-    spelled = ngrams.spelling(backend)
     assert found == {"".join(spelled[text]) for text in texts} and len(texts) > 60
     plain = Tokenizer.from_file(str(tiny.run_dir / "tokenizer" / "plain" / "tokenizer.json"))
     for text in texts:  # the same text in other tokens is known, too
         if UNK_ID not in text:
             assert "".join(spelled[plain.encode(plain.decode(text)).ids[1:-1]]) in found
+
+
+LONG = "나는 어제 도서관에서 빌린 책을 읽었는데 너무 재미있어서 밤을 새웠다 그래서 오늘은 졸렸다 " * 3
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [("plain_share", "이 영화𓂀정말 좋다"), ("plain_share", LONG), ("unspaced_share", "이 영화 참 좋다")],
+)
+def test_labelled_texts_are_known_by_their_tokens_in_the_shards(
+    tiny: Any, tmp_path: Path, share: str, text: str
+) -> None:
+    """Where another tokenizer spells a text in another way (around an unknown character, or where it is truncated), or
+    its white space is removed."""
+    folder = tiny.run_dir / "tokenizer"
+    rows = [f"{number}\t{line}\t1\n" for number, line in enumerate([text, *map(str, range(20))])]
+    (tmp_path / "reviews.txt").write_text("".join(["id\tdocument\tlabel\n", *rows]), encoding="utf-8")
+    options = {"task": "nsmc", "train": "reviews.txt", "dev_share": 0.2, "max_length": 32, share: 0.99}
+    features_stage.run(FeaturesOptions(**options), folder, tmp_path, tmp_path / "features")
+    known, spelled = distill.texts_of_splits(tmp_path / "features", folder)
+    in_shards = load_tokenizer(folder)(text, add_special_tokens=False)["input_ids"][:30]
+    assert "".join(spelled[in_shards]) in known
 
 
 @pytest.fixture(scope="module")

@@ -47,6 +47,11 @@ def finished(
     return request.param, stage.run(options(request.param), 1, prepared / request.param, pretrained, out), out
 
 
+@pytest.mark.parametrize("name", ["sts", "regression", "choice", "contrastive"])
+def test_without_a_test_set_dev_is_not_predicted_for_tasks_without_classes(name: str, tmp_path: Path) -> None:
+    assert stage.final_evaluation(Task.choose(name), tmp_path, tmp_path) == {}
+
+
 @pytest.mark.parametrize(("name", "max_tokens"), [("nsmc", 100), ("korquad", 200)])
 def test_steps_in_parts_train_what_whole_batches_do(
     name: str, max_tokens: int, prepared: Path, pretrained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

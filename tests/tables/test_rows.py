@@ -232,6 +232,19 @@ def test_blanks_after_commas_are_no_part_of_cells(tmp_path: Path) -> None:
     assert rows == [{"label": "긍정", "text": "정말, 좋아요"}, {"label": "부정", "text": "별로"}]
 
 
-def test_names_of_columns_are_composed(tmp_path: Path) -> None:
-    [row] = cells_of(write(tmp_path / "a.csv", normalize("NFD", "문장,라벨\n글,1\n").encode()))
-    assert list(row) == ["문장", "라벨"]
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("a.csv", "문장,라벨\n글,1\n"), *((f"a.{kind}", '{"문장": "글", "라벨": 1}') for kind in ("jsonl", "json"))],
+)
+def test_names_of_columns_are_composed(name: str, content: str, tmp_path: Path) -> None:
+    rows = f"[{content}]" if name == "a.json" else content
+    [row] = read_rows(write(tmp_path / name, normalize("NFD", rows).encode()))
+    assert isinstance(row, Row) and list(row.cells) == ["문장", "라벨"]
+    named = RowField("text", normalize("NFD", "문장"))
+    assert find_columns(row, [named], "classification") == {"text": "문장"}
+
+
+def test_names_of_columns_that_look_the_same_hide_no_value(tmp_path: Path) -> None:
+    row = {"문장": "글", normalize("NFD", "문장"): "말"}
+    [read] = read_rows(write(tmp_path / "a.jsonl", json.dumps(row, ensure_ascii=False).encode()))
+    assert isinstance(read, Row) and read.cells == row
