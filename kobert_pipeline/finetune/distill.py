@@ -18,10 +18,9 @@ from kobert_pipeline.features.rows import refuse_not_finite
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.files import read_json, write_array
 from kobert_pipeline.finetune import ngrams
-from kobert_pipeline.finetune.cross_fit import Fold, left_out, texts_at
 from kobert_pipeline.finetune.with_ngrams import WithNgrams, mixed
 from kobert_pipeline.progress import report
-from kobert_pipeline.shards.format import PARAGRAPH, Shards, ranges
+from kobert_pipeline.shards.format import PARAGRAPH, Shards
 from kobert_pipeline.tokenizer.loading import load_tokenizer, vocabulary_in
 from kobert_pipeline.tokenizer.plain import PLAIN
 from kobert_pipeline.tokenizer.special_tokens import SpecialIds
@@ -32,9 +31,7 @@ VERSION = 4
 SOFT_LABELS = "soft_labels"
 """The array of the teachers' mean probabilities, (n, classes) float32."""
 ARRAYS = ("windows", "input_ids", "token_type_ids", SOFT_LABELS)
-OF_TRAIN = "train_soft_labels.npy"
-"""The teachers' mean probabilities for the training set, (n, classes) float32, where `train_share` is above 0."""
-WRITES = (*(f"{name}.npy" for name in ARRAYS), OF_TRAIN)
+WRITES = tuple(f"{name}.npy" for name in ARRAYS)
 """Every file of a folder of soft labels."""
 # not the run's: the seeds of a fine-tuning share one folder of soft labels
 DRAW_SEED = 1
@@ -47,20 +44,11 @@ LABELLING_BATCH_SIZE = 128
 """Texts per batch when teachers label."""
 
 
-class Teacher(NamedTuple):
-    """A fine-tuned model in `folder`, and the part of the training set that it has not seen, if any."""
-
-    folder: Path
-    fold: Fold | None
-
-
 class SoftLabels(NamedTuple):
-    """The texts that teachers have labelled, how many epochs they are learned for, and, where these are soft, too, the
-    targets of the training set, (n, classes)."""
+    """The texts that teachers have labelled, and how many epochs they are learned for."""
 
     texts: Features
     epochs: int
-    train_targets: np.ndarray | None
 
 
 class Distillation(Options):
@@ -77,10 +65,6 @@ class Distillation(Options):
     on it."""
     epochs: int = Field(1, gt=0)
     """Passes over them, before the `plan.epochs` over the training set; the learning-rate schedule covers both."""
-    # in the fingerprint only where it is used, so that runs from before it existed stay valid
-    train_share: float = Field(0, ge=0, le=1, exclude_if=lambda value: value == 0)
-    """The share of the teachers' probabilities in the targets of the training set, whose own labels have the rest. A
-    text's come from the models that have not seen it, so the teachers need `cross_fit`."""
 
 
 def run(
@@ -88,12 +72,12 @@ def run(
     features: Path,
     shards: Path,
     tokenizer: Path,
-    teachers: list[list[Teacher]],
+    teachers: list[list[Path]],
     bf16: bool,
     out: Path,
 ) -> dict[str, Any]:
     """Draw paragraphs from the training shards and write them to `out` with the mean probabilities of the `teachers`,
-    each a list with the folders of its seeds. The `plain_share` of the features is encoded without the analyzer, and
+    each a list of the folders of its seeds. The `plain_share` of the features is encoded without the analyzer, and
     the `unspaced_share` without white space, after the teachers have read both with them. With `bf16` encoders compute
     in bf16. Returns counts."""
     if not is_main_process():
@@ -108,10 +92,7 @@ def run(
             f"finetune: distill finds no text to label in the corpus{where} that is not also in train, dev or test; "
             "add some"
         )
-    folders = [[teacher.folder for teacher in seeds] for seeds in teachers]
-    labels = mean_probabilities(unlabelled, folders, backend, bf16)
-    if options.train_share:
-        write_array(out / OF_TRAIN, out_of_fold(Features.load(features / "train"), teachers, backend, bf16))
+    labels = mean_probabilities(unlabelled, teachers, backend, bf16)
     unlabelled = encode_for_student(unlabelled, settings, tokenizer, backend, special)
     for name, array in {**unlabelled.arrays, SOFT_LABELS: labels}.items():
         write_array(out / f"{name}.npy", array)
@@ -123,34 +104,10 @@ def run(
     }
 
 
-def load(folder: Path, options: Distillation, labels: np.ndarray) -> SoftLabels:
-    """What `run` wrote to `folder`, for a training set with `labels` (n,)."""
+def load(folder: Path, options: Distillation) -> SoftLabels:
+    """What `run` wrote to `folder`."""
     texts = Features({name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in ARRAYS}, [])
-    targets = train_targets(folder, options.train_share, labels) if options.train_share else None
-    return SoftLabels(texts, options.epochs, targets)
-
-
-def train_targets(folder: Path, share: float, labels: np.ndarray) -> np.ndarray:
-    """The targets of the training set: its labels (n,), and the teachers' probabilities with their share; (n, classes)
-    float32."""
-    soft = np.load(folder / OF_TRAIN)
-    one_hot = np.eye(soft.shape[1], dtype=np.float32)[labels]
-    return (share * soft + (1 - share) * one_hot).astype(np.float32)
-
-
-def out_of_fold(train: Features, teachers: list[list[Teacher]], tokenizer: Any, bf16: bool) -> np.ndarray:
-    """The mean over the teachers of the probabilities of each one's seed that has not seen a training text, (n,
-    classes) float32."""
-    rows = {seed.fold: left_out(train, seed.fold) for seeds in teachers for seed in seeds if seed.fold}
-    total: Any = 0.0
-    for seeds in teachers:
-        # with few texts a part may have none
-        parts = [(rows[seed.fold], seed.folder) for seed in seeds if seed.fold and len(rows[seed.fold])]
-        labelled = [mean_probabilities(texts_at(train, part), [[folder]], tokenizer, bf16) for part, folder in parts]
-        # each training text is in one part; sorted by row, the labels are in the order of the training set
-        order = np.argsort(np.concatenate([part for part, _ in parts]))
-        total += np.concatenate(labelled)[order].astype(np.float64)
-    return (total / len(teachers)).astype(np.float32)
+    return SoftLabels(texts, options.epochs)
 
 
 def texts_of_splits(features: Path, tokenizer: Path) -> tuple[set[str], np.ndarray]:
@@ -181,7 +138,7 @@ def draw_paragraphs(shards: Shards, count: int, max_length: int, known: set[str]
     lengths = np.minimum(lengths, max_length - 2)
     order = np.random.default_rng(DRAW_SEED).permutation(len(starts))
     seen = set(known)
-    drawn: list[int] = []
+    drawn: dict[int, list[int]] = {}
     # in blocks, because most paragraphs of a large corpus are never drawn
     for begin in range(0, len(order), 10_000):
         if len(drawn) == count:
@@ -192,14 +149,8 @@ def draw_paragraphs(shards: Shards, count: int, max_length: int, known: set[str]
             text = "".join(spelled[tokens])
             if len(drawn) < count and text not in seen:
                 seen.add(text)
-                drawn.append(row)
-    rows = np.sort(np.array(drawn, np.int64))
-    windows = np.concatenate([[0], np.cumsum(lengths[rows] + 2)])
-    input_ids = np.full(windows[-1], shards.special.sep, np.int32)
-    input_ids[windows[:-1]] = shards.special.cls
-    input_ids[ranges(windows[:-1] + 1, lengths[rows])] = shards.gather(starts[rows], lengths[rows])[0]
-    arrays = {"windows": windows, "input_ids": input_ids, "token_type_ids": np.zeros(len(input_ids), np.uint8)}
-    return Features(arrays, [])
+                drawn[row] = tokens.tolist()
+    return features_of_ids([[shards.special.cls, *drawn[row], shards.special.sep] for row in sorted(drawn)])
 
 
 def encode_for_student(
@@ -207,28 +158,12 @@ def encode_for_student(
 ) -> Features:
     """The texts as a student reads them, by the `settings` of its features: some of them without the analyzer, and some
     without white space. `backend` and `special` are those of the tokenizer in the folder `tokenizer`."""
-    shares = settings.get("plain_share", 0), settings.get("unspaced_share", 0)
-    if not any(shares):
+    plain_share, unspaced_share = settings.get("plain_share", 0), settings.get("unspaced_share", 0)
+    if not (plain_share or unspaced_share):
         return texts
     file = tokenizer / PLAIN / "tokenizer.json"
     # other projects' tokenizers have no analyzer, so that there is nothing to leave out
     plain = Tokenizer.from_file(str(file)) if file.is_file() else backend
-    # the analyzer takes seconds to load, and only texts that lose their white space need it again
-    loaded = load_tokenizer(tokenizer) if settings.get("unspaced_share") else None
-    return encode_anew(texts, *shares, loaded, plain, special, settings["max_length"])
-
-
-def encode_anew(
-    texts: Features,
-    plain_share: float,
-    unspaced_share: float,
-    loaded: Any,
-    plain: Tokenizer,
-    special: SpecialIds,
-    max_length: int,
-) -> Features:
-    """The texts, with shares of them, drawn at random, encoded by the tokenizer `plain` instead of `loaded`, and
-    encoded without white space; the two have the same vocabulary. `loaded` may be None without an `unspaced_share`."""
     rows = [ids.tolist() for ids in ngrams.ids_of_texts(texts, special.every)]
     # a text with an unknown token keeps its tokens, since they do not spell it
     spelled = np.array([set(special.every).isdisjoint(row) for row in rows], bool)
@@ -236,14 +171,15 @@ def encode_anew(
     unspaced = spelled & (np.random.default_rng(UNSPACED_SEED).random(len(rows)) < unspaced_share)
     for drawn, encode in (
         (plainly, lambda batch: [encoding.ids for encoding in plain.encode_batch(batch, add_special_tokens=False)]),
-        # texts drawn for both have lost their white space in the first round
-        (unspaced & ~plainly, lambda batch: loaded(batch, add_special_tokens=False)["input_ids"]),
+        # texts drawn for both have lost their white space in the first round; the analyzer takes seconds to load, and
+        # the others do not need it again
+        (unspaced & ~plainly, lambda batch: load_tokenizer(tokenizer)(batch, add_special_tokens=False)["input_ids"]),
     ):
         indices = np.flatnonzero(drawn).tolist()
         spellings = (plain.decode(rows[row]) for row in indices)
         batch = ["".join(text.split()) if unspaced[row] else text for row, text in zip(indices, spellings, strict=True)]
         for row, ids in zip(indices, encode(batch) if batch else [], strict=True):
-            rows[row] = ids[: max_length - 2]
+            rows[row] = ids[: settings["max_length"] - 2]
     return features_of_ids([[special.cls, *row, special.sep] for row in rows])
 
 

@@ -24,7 +24,6 @@ from kobert_pipeline.features.rows import Logits
 from kobert_pipeline.features.sequence import input_texts
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.files import atomic_write, read_json, write_json
-from kobert_pipeline.finetune.cross_fit import Fold, without
 from kobert_pipeline.finetune.results import PREDICTIONS, record_test, rounded_scores, split_details
 from kobert_pipeline.progress import report, track
 from kobert_pipeline.tokenizer.loading import backend_in
@@ -36,8 +35,7 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
 VERSION = 7
-"""6: texts are read whole, also beyond the `max_length` of the features. 7: of the others the spelling does not depend
-on the texts beside them."""
+"""7: how a text is spelled does not depend on the texts beside it."""
 CONFIG = "config.json"
 WRITES = (NGRAMS, CONFIG, PREDICTIONS)
 """Every file of a folder with such a classifier."""
@@ -193,9 +191,7 @@ def logits(probabilities: np.ndarray) -> Logits:
     return {"logits": list(np.log(np.maximum(probabilities, LEAST)))}
 
 
-def run(
-    options: Ngrams, test: bool, seed: int, features: Path, tokenizer: Path, out: Path, fold: Fold | None = None
-) -> dict[str, Any]:
+def run(options: Ngrams, test: bool, seed: int, features: Path, tokenizer: Path, out: Path) -> dict[str, Any]:
     """Train on train, evaluate on dev and, with `test`, on test, and write the classifier and the predictions for test
     to `out`. `tokenizer`: the folder of the tokenizer that made the features. Returns the counts and scores for the
     manifest."""
@@ -203,7 +199,7 @@ def run(
         return {}  # one process is enough
     prepared = read_json(features / "task.json")
     task, backend = Task.choose(prepared["task"]), backend_in(tokenizer)
-    train, config = without(Features.load(features / "train"), fold), config_of(task, prepared["max_length"], backend)
+    train, config = Features.load(features / "train"), config_of(task, prepared["max_length"], backend)
     classes = config["num_labels"]
     texts, labels = training_texts(options, train, backend, prepared["max_length"])
     classifier = NgramClassifier.fit(options, texts, labels, classes, seed)

@@ -18,8 +18,7 @@ from kobert_pipeline.features.task import Task
 from kobert_pipeline.files import read_json, read_json_with_digest, write_json_with_digest
 from kobert_pipeline.finetune import distill, with_ngrams
 from kobert_pipeline.finetune.class_weights import ClassWeights, label_weights
-from kobert_pipeline.finetune.cross_fit import Fold, without
-from kobert_pipeline.finetune.distill import Distillation, SoftLabels
+from kobert_pipeline.finetune.distill import Distillation
 from kobert_pipeline.finetune.inference_state import fine_tuned_for
 from kobert_pipeline.finetune.ngrams import Ngrams
 from kobert_pipeline.finetune.plan import FinetunePlan, Plans
@@ -58,9 +57,6 @@ class FinetuneOptions(Options):
     seeds: list[Seed] = Field([1], min_length=1)
     """Random seeds, one run each."""
     # options younger than the first runs are in the fingerprint only where they are used, so that those runs stay valid
-    cross_fit: bool = Field(False, exclude_if=lambda value: not value)
-    """Whether each seed leaves out its own part of the training set, a half where there are two seeds, so that the
-    models can give every training text a label of a model that has not seen it (`distill.train_share`)."""
     encoder: Literal["tuned", "frozen"] = Field("tuned", exclude_if=lambda value: value == "tuned")
     """`tuned`: train all weights; `frozen`: the feature-based approach (Devlin et al. 2019, section 5.3) for tagging
     and labels of single texts, in which a BiLSTM is trained over the last four layers of an unchanged encoder. Such a
@@ -74,8 +70,7 @@ class FinetuneOptions(Options):
     with_ngrams: bool | None = Field(None, exclude_if=lambda value: value is None)
     """Whether a linear classifier over n-grams becomes a part of the model, where single texts get a label: dev chooses
     the weights of encoder and n-grams. null: where there are fewer than 5,000 training texts, except with a `baseline`
-    of none, `class_weights`, `distill` or `cross_fit`. `kobert` predicts with both, other programs with the encoder
-    alone."""
+    of none, `class_weights` or `distill`. `kobert` predicts with both, other programs with the encoder alone."""
     class_weights: ClassWeights | None = Field(None, exclude_if=lambda value: value is None)
     """Weights of the labels in the loss, for labels of texts, pairs and tokens: `balanced` lets each label count the
     same, however rare, and {LABEL: WEIGHT} gives the weights of some, the others have 1; null: every example counts the
@@ -93,12 +88,8 @@ class FinetuneOptions(Options):
         """Whether n-grams may become a part of the model: for labels of single texts, which the options do not know."""
         if self.with_ngrams is not None or self.ngrams is not None:
             return bool(self.with_ngrams)
-        alone = self.baseline == "none" or self.class_weights or self.distill or self.cross_fit
+        alone = self.baseline == "none" or self.class_weights or self.distill
         return self.encoder == "tuned" and not alone
-
-    def fold(self, seed: int) -> Fold | None:
-        """The part of the training set that a seed leaves out, if any."""
-        return (self.seeds.index(seed), len(self.seeds)) if self.cross_fit else None
 
     @property
     def earlier(self) -> str | None:
@@ -131,18 +122,6 @@ class FinetuneOptions(Options):
             for name in ("init", "encoder", "class_weights", "distill", "plan", "with_ngrams"):
                 if getattr(self, name) != type(self).model_fields[name].default:
                     raise ValueError(f"{name} is for encoders, but ngrams trains none; leave one of the two out")
-        return self
-
-    @model_validator(mode="after")
-    def _check_cross_fit(self) -> "FinetuneOptions":
-        if self.cross_fit and len(self.seeds) == 1:
-            raise ValueError("cross_fit leaves out a part of the training set for each seed; give two seeds or more")
-        return self
-
-    @model_validator(mode="after")
-    def _check_class_weights(self) -> "FinetuneOptions":
-        if self.class_weights and self.distill and self.distill.train_share:
-            raise ValueError("class_weights is for labels, but distill.train_share gives soft labels; leave one out")
         return self
 
     @model_validator(mode="after")
@@ -278,7 +257,7 @@ def _train_seed(
             f"{features} was made with max_length {max_length}, but the model has {positions} positions; lower "
             "max_length of these features"
         )
-    train, dev = without(Features.load(features / "train"), options.fold(seed)), Features.load(features / "dev")
+    train, dev = (Features.load(features / split) for split in ("train", "dev"))
     plan = adapt_to_device(plan.model_copy(update={"seed": seed}))
     quiet_transformers()
     # right before the model is built, so that a new head depends on the seed alone
@@ -286,16 +265,9 @@ def _train_seed(
     model = build(task, pretrained, options.init == SCRATCH, plan, max_length, options.encoder == "frozen", vocab_size)
     weights, counts = _class_weights(options, task, train)
     best_folder = out / model_folder if model_folder else None
-    soft = _soft_labels(options, soft_labels, task, train)
+    soft = distill.load(soft_labels, options.distill) if soft_labels and options.distill else None
     trained = train_and_select(model.to(device()), task, train, dev, plan, out, best_folder, tracking, soft, weights)
     return trained | counts | {"mixed_precision": plan.mixed_precision}
-
-
-def _soft_labels(options: FinetuneOptions, folder: Path | None, task: Task, train: Features) -> SoftLabels | None:
-    """The soft labels in `folder` of a distillation; None without one."""
-    if not (folder and options.distill):
-        return None
-    return distill.load(folder, options.distill, task.targets(train)["labels"])
 
 
 def _class_weights(
@@ -321,7 +293,7 @@ def _add_ngrams(
         return {}
     backend, max_length = backend_in(tokenizer), read_json(features / "task.json")["max_length"]
     encoder = _encoder_predictions(task, features, "dev", model)
-    added = with_ngrams.train(encoder, without(train, options.fold(seed)), max_length, backend, seed, model)
+    added = with_ngrams.train(encoder, train, max_length, backend, seed, model)
     both = added.add_to(encoder)
     return {
         "dev": rounded_scores(both), "dev_prior_ablation": rounded_ablation(both), "ngrams_weights": list(added.weights)

@@ -87,13 +87,6 @@ def width_multiple(plan: FinetunePlan, device_type: str) -> int:
     return 2 if device_type == "cpu" else 8
 
 
-def targets_of(task: Task, train_set: Features, soft: SoftLabels | None) -> dict[str, np.ndarray]:
-    """What the training set teaches: its labels, or the soft labels that a distillation made of them."""
-    if soft and soft.train_targets is not None:
-        return {SOFT_LABELS: soft.train_targets}
-    return task.targets(train_set)
-
-
 def train_and_select(
     model: Any,
     task: Task,
@@ -114,7 +107,7 @@ def train_and_select(
         Batches, batch_size=plan.batch_size, seed=plan.seed, pad_id=pad_id_of(model),
         pad_to_multiple_of=width_multiple(plan, device().type),
     )  # fmt: skip
-    batches = make_batches(train_set, targets_of(task, train_set, soft), class_weights=class_weights)
+    batches = make_batches(train_set, task.targets(train_set), class_weights=class_weights)
     epochs, evaluate_every = length_of(plan, batches.per_epoch)
     parts = [(batches, epochs)]
     if soft:

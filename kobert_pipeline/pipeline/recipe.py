@@ -246,7 +246,7 @@ class Recipe(Options):
             self._check_init(name, tuned.earlier)
         if tuned.distill:
             self._check_distillation(name, tuned.distill, features)
-        for option in ("ngrams", "with_ngrams", "cross_fit"):  # they take the rows of the features for texts
+        for option in ("ngrams", "with_ngrams"):  # they take the rows of the features for texts
             if getattr(tuned, option) and not labels_single_texts(task):
                 raise ValueError(
                     f"finetune.{name}.{option} needs a task that gives a single text one of several labels, but "
@@ -278,14 +278,6 @@ class Recipe(Options):
                     f"{where}.teachers has '{teacher}', which is not an earlier fine-tuning on the features "
                     f"'{features}'{did_you_mean(teacher, teachers)}"
                 )
-        whole = [teacher for teacher in options.teachers if not self.finetune[teacher].cross_fit]
-        if options.train_share and self.finetune[name].cross_fit:
-            raise ValueError(f"{where}.train_share is for a student that learns all texts; leave out its cross_fit")
-        if options.train_share and whole:
-            raise ValueError(
-                f"{where}.train_share is {options.train_share:g}, but the teacher '{whole[0]}' has seen the whole "
-                "training set; give it two seeds or more, and cross_fit: true"
-            )
         if not labels_single_texts(self.features[features].task):
             raise ValueError(
                 f"{where} needs a task that gives a single text one of several labels, but {features} is for "

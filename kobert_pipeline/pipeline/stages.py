@@ -227,7 +227,7 @@ def training_jobs(
         start, model = starting_model(recipe, run, options.earlier, seed)
         yield Job(
             "finetune", trials[setting], finetune_stage.VERSION,
-            {**recorded, **seed_entries(options, seed), "plan": trial_plan.dump(), "trial": True},
+            {**recorded, "seed": seed, "plan": trial_plan.dump(), "trial": True},
             name=f"{name}/grid/{setting}", resumable=True, inputs=inputs | start, writes=finetune_stage.WRITES,
             preflight=tracking.refuse_missing_libraries,
             run=partial(finetune_stage.trial, options, trial_plan, seed, features_dir, model, tracking=tracking,
@@ -238,7 +238,7 @@ def training_jobs(
         tracking = run.tracking(f"finetune/{name}/{seed}")
         start, model = starting_model(recipe, run, options.earlier, seed)
         yield Job(
-            "finetune", folder / str(seed), finetune_stage.VERSION, recorded | seed_entries(options, seed),
+            "finetune", folder / str(seed), finetune_stage.VERSION, recorded | {"seed": seed},
             name=f"{name}/{seed}", resumable=True, inputs=inputs | start, candidates=tuple(trials.values()),
             writes=finetune_stage.WRITES, preflight=tracking.refuse_missing_libraries,
             extra_inputs=partial(finetune_stage.chosen_setting, options, inputs["features"], trials),
@@ -273,15 +273,9 @@ def recorded_options(options: finetune_stage.FinetuneOptions) -> dict[str, Any]:
     stale, nor whether there is a baseline beside it. Instead a record has the job's seed and a single setting, the
     trial's or the chosen one, which `extra_inputs` adds.
     """
-    recorded = {key: value for key, value in options.dump().items() if key not in ("seeds", "baseline", "cross_fit")}
+    recorded = {key: value for key, value in options.dump().items() if key not in ("seeds", "baseline")}
     recorded["plan"] = {key: value for key, value in recorded["plan"].items() if key not in options.plan.varied}
     return recorded
-
-
-def seed_entries(options: finetune_stage.FinetuneOptions, seed: int) -> dict[str, Any]:
-    """What a job's record says of its seed: the seed, and the part of the training set that it leaves out."""
-    fold = options.fold(seed)
-    return {"seed": seed} | ({} if fold is None else {"fold": list(fold)})
 
 
 def starting_model(recipe: Recipe, run: Run, name: str | None, seed: int) -> tuple[dict[str, Path], Path]:
@@ -306,12 +300,11 @@ def ngram_jobs(
     for seed in options.seeds:
         yield Job(
             "finetune", run.run_dir / "finetune" / name / str(seed), ngrams.VERSION,
-            recorded | seed_entries(options, seed), name=f"{name}/{seed}", writes=ngrams.WRITES,
+            recorded | {"seed": seed}, name=f"{name}/{seed}", writes=ngrams.WRITES,
             inputs={"features": run.run_dir / "features" / features, stage: run.run_dir / stage},
             # it takes seconds, so nothing is trained before the test set may be read
             run=postpone if run.before_test and options.test else partial(
                 ngrams.run, ngram_options, options.test, seed, run.folder("features", features), run.folder(tokenizer),
-                fold=options.fold(seed),
             ),
         )  # fmt: skip
 
@@ -327,18 +320,13 @@ def soft_labels_job(recipe: Recipe, run: Run, name: str, options: Distillation) 
     student = recipe.finetune[name]
     features = student.features or name
     inputs: dict[str, Path] = {}
-    models: list[list[distill.Teacher]] = []
+    models: list[list[Path]] = []
     for teacher in options.teachers:
         tuned = recipe.finetune[teacher]
         folders = {f"{teacher}/{seed}": run.run_dir / "finetune" / teacher / str(seed) for seed in tuned.seeds}
         inputs |= folders
         kind = "" if tuned.ngrams else finetune_stage.MODEL
-        models.append(
-            [
-                distill.Teacher(folder.absolute() / kind, tuned.fold(seed))
-                for folder, seed in zip(folders.values(), tuned.seeds, strict=True)
-            ]
-        )
+        models.append([folder.absolute() / kind for folder in folders.values()])
     bf16 = student.plan.mixed_precision == "bf16"
     return Job(
         "finetune", run.run_dir / "finetune" / name / finetune_stage.SOFT_LABELS_FOLDER, distill.VERSION,

@@ -197,11 +197,6 @@ def option_differences(run_dirs: list[Path]) -> dict[str, list[Any]]:
     return {name: values for name, values in values_by_name.items() if any(value != values[0] for value in values)}
 
 
-def _is_of_a_seed(path: list[str]) -> bool:
-    """Whether an option of a fine-tuning differs between its seeds: the seed, and the part that it leaves out."""
-    return path in SEED_OPTIONS or path[:1] == ["fold"]
-
-
 def _options(run_dir: Path) -> Iterator[tuple[str, Any]]:
     """(name, value) of every option of the stages that a run's models were made from, as a recipe has it, and of every
     file that they read by the first digits of its hash: the seeds of a fine-tuning are one list. `publish` is left out,
@@ -221,7 +216,7 @@ def _options(run_dir: Path) -> Iterator[tuple[str, Any]]:
         section, last = f"finetune.{folder.name}", runs[-1]
         options = manifest.flat(last["options"], section)
         # in place of a seed of its own, and of the seed in its plan, which only a pretraining reads
-        options = {name: value for name, value in options.items() if not _is_of_a_seed(name.split(".")[2:])}
+        options = {name: value for name, value in options.items() if name.split(".")[2:] not in SEED_OPTIONS}
         yield from options.items()
         if BEST_SETTING in last["inputs"]:
             yield f"{section}.plan: {BEST_SETTING}", last["inputs"][BEST_SETTING]

@@ -47,7 +47,4 @@ def _as_if_trained_like(latest: Manifest, record: Manifest, folder: Path) -> Rec
         if manifest.is_finished(input_folder):
             inputs[label] = input_hash(manifest.read(input_folder), record["inputs"].get(label))
     seed_options = {"seed": record["options"]["seed"]}
-    if "fold" in latest["options"] and "fold" in record["options"]:
-        # every seed leaves out another of the same number of parts
-        seed_options["fold"] = [record["options"]["fold"][0], latest["options"]["fold"][1]]
     return Record(record["stage"], latest["version"], latest["options"] | seed_options, inputs)

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import torch
 import yaml
-from pydantic import ValidationError
 from sklearn.utils.class_weight import compute_class_weight
 
 from kobert_pipeline.errors import UserError
@@ -19,7 +18,6 @@ from kobert_pipeline.finetune.batching import Batches
 from kobert_pipeline.finetune.class_weights import label_weights
 from kobert_pipeline.finetune.model import TaskModule, build
 from kobert_pipeline.finetune.plan import FinetunePlan
-from kobert_pipeline.finetune.stage import FinetuneOptions
 from kobert_pipeline.tokenizer.special_tokens import IGNORE_INDEX
 
 WEIGHTS = np.array([0.5, 3.0, 1.25], np.float32)
@@ -39,12 +37,6 @@ def test_weights_by_name_are_1_for_other_labels_and_refused_for_none() -> None:
     assert label_weights({"나": 3.0}, np.array([0, 1]), ["가", "나"]).tolist() == [1, 3]
     with pytest.raises(UserError, match="class_weights names '너', which is not a label of the task"):
         label_weights({"너": 3.0}, np.array([0, 1]), ["가", "나"])
-
-
-def test_soft_labels_have_no_class_weights() -> None:
-    distill = {"teachers": ["t"], "train_share": 0.5}
-    with pytest.raises(ValidationError, match=r"class_weights is for labels, but distill.train_share gives soft"):
-        FinetuneOptions(class_weights="balanced", distill=distill)
 
 
 def features_of(task: str) -> Features:

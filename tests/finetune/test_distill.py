@@ -27,7 +27,7 @@ from kobert_pipeline.pipeline.disk_space import bytes_needed
 from kobert_pipeline.pipeline.recipe import Recipe
 from kobert_pipeline.pipeline.stages import plan as pipeline_plan
 from kobert_pipeline.shards.format import PARAGRAPH, Shard, Shards, number_sources
-from kobert_pipeline.tokenizer.loading import load_tokenizer
+from kobert_pipeline.tokenizer.loading import load_tokenizer, vocabulary_in
 from kobert_pipeline.tokenizer.special_tokens import CLS_ID, OUR_IDS, SEP_ID, UNK_ID
 
 Documents = list[tuple[str, list[list[int]]]]
@@ -71,11 +71,16 @@ def test_the_texts_are_different_unknown_paragraphs_of_the_sources(
     assert set(inner) <= own
 
 
+def reencoded(texts: Features, tiny: Any, plain_share: float, unspaced_share: float, max_length: int) -> Features:
+    settings = {"plain_share": plain_share, "unspaced_share": unspaced_share, "max_length": max_length}
+    folder = tiny.run_dir / "tokenizer"
+    return distill.encode_for_student(texts, settings, folder, vocabulary_in(folder)[0], OUR_IDS)
+
+
 def test_a_share_of_the_texts_is_encoded_plainly(prepared: Path, tiny: Any) -> None:
-    loaded = load_tokenizer(tiny.run_dir / "tokenizer")
     plain = Tokenizer.from_file(str(tiny.run_dir / "tokenizer" / "plain" / "tokenizer.json"))
     texts = Features.load(prepared / "nsmc" / "train")
-    before, found = texts_of(texts), texts_of(distill.encode_anew(texts, 0.5, 0, loaded, plain, OUR_IDS, 24))
+    before, found = texts_of(texts), texts_of(reencoded(texts, tiny, 0.5, 0, 24))
     changed = 0
     for old, new in zip(before, found, strict=True):
         if new != old:
@@ -85,7 +90,7 @@ def test_a_share_of_the_texts_is_encoded_plainly(prepared: Path, tiny: Any) -> N
             assert text.startswith(plain.decode(new))
     assert 0.1 < changed / len(before) < 0.6
     unknown = Features({"windows": np.array([0, 3]), "input_ids": np.array([CLS_ID, UNK_ID, SEP_ID])}, [])
-    assert texts_of(distill.encode_anew(unknown, 1, 1, loaded, plain, OUR_IDS, 24)) == [[CLS_ID, UNK_ID, SEP_ID]]
+    assert texts_of(reencoded(unknown, tiny, 1, 1, 24)) == [[CLS_ID, UNK_ID, SEP_ID]]
 
 
 def test_a_share_of_the_texts_has_no_white_space(prepared: Path, tiny: Any) -> None:
@@ -94,8 +99,7 @@ def test_a_share_of_the_texts_has_no_white_space(prepared: Path, tiny: Any) -> N
     texts = Features.load(prepared / "nsmc" / "train")
     before = texts_of(texts)
     plainly, unspaced, both = (
-        texts_of(distill.encode_anew(texts, *shares, loaded, plain, OUR_IDS, 64))
-        for shares in ((0.5, 0), (0, 0.5), (0.5, 0.5))
+        texts_of(reencoded(texts, tiny, *shares, 64)) for shares in ((0.5, 0), (0, 0.5), (0.5, 0.5))
     )
     kinds = set[tuple[bool, bool]]()
     for old, of_plain, of_unspaced, found in zip(before, plainly, unspaced, both, strict=True):

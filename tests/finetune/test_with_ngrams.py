@@ -67,7 +67,6 @@ def test_few_labels_of_single_texts_get_ngrams(task: str, examples: int, wanted:
         ({}, True), ({"with_ngrams": False}, False), ({"baseline": "none"}, False),
         ({"baseline": "none", "with_ngrams": True}, True), ({"class_weights": "balanced"}, False),
         ({"distill": {"teachers": ["a"]}}, False), ({"encoder": "frozen"}, False), ({"ngrams": {}}, False),
-        ({"cross_fit": True, "seeds": [1, 2]}, False),
     ],
 )  # fmt: skip
 def test_other_ways_of_training_keep_the_encoder_alone(options: dict[str, Any], expected: bool) -> None:
