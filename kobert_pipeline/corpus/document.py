@@ -57,13 +57,6 @@ def in_split(key: str, share: float) -> bool:
     return int.from_bytes(digest, "big") < share * 2**64
 
 
-def smallest_share(keys: Collection[str]) -> float | None:
-    """The smallest share, in hundredths and below a half, with which `in_split` puts at least one of the keys inside
-    and one outside; None where there is none."""
-    shares = (hundredths / 100 for hundredths in range(1, 50))
-    return next((share for share in shares if 0 < sum(in_split(key, share) for key in keys) < len(keys)), None)
-
-
 def limit_size(document: Document, max_bytes: int) -> Document:
     """The document, marked as dropped and without text if its text has more than `max_bytes` bytes in UTF-8."""
     # a character has at most 4 bytes in UTF-8, so most documents need not be encoded to be counted

@@ -28,11 +28,6 @@ class EditedText:
             length += len(replacement) + len(inserted)
         return cls("".join(text), starts, ends)
 
-    @classmethod
-    def unchanged(cls, text: str) -> "EditedText":
-        """The text without noise."""
-        return cls(text, list(range(len(text))), list(range(1, len(text) + 1)))
-
     def span(self, start: int, end: int) -> tuple[int, int]:
         """The span of the original's characters `start` to `end`; an empty span stays empty, at the same position."""
         if start >= end:

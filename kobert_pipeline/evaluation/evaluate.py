@@ -3,7 +3,6 @@
 import hashlib
 import sys
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -18,9 +17,6 @@ from kobert_pipeline.features.span import SpanTask
 from kobert_pipeline.features.task import Example, Task
 from kobert_pipeline.files import sha256
 from kobert_pipeline.finetune.prior_ablation import prior_ablation
-from kobert_pipeline.tables.columns import has_column
-from kobert_pipeline.tables.rows import read_rows
-from kobert_pipeline.tables.unreadable import Row
 
 Report = Callable[[str], None]
 """Prints a line of progress."""
@@ -70,8 +66,7 @@ def evaluate(
     if explain:
         refuse_unexplained(task)
     results: dict[str, Any] = {"task": task.dump(), "max_length": checkpoint.max_length, "file": file.name}
-    # the texts of --errors are found again by their ids
-    every = examples_of(task if explain else without_missing_id(task, file), file)
+    every = examples_of(task, file)
     results["sha256"] = sha256(file)  # of what is read, which may be corrected while the model runs
     clean = checkpoint.predict_examples([every[index] for index in sampled(every, limit)])
     examples = len(clean.predictions)
@@ -123,18 +118,6 @@ def examples_of(task: Task, file: Path) -> list[Example]:
     if not examples:
         raise UserError(f"{file} holds no examples of the task {task.name}; name another file")
     return examples
-
-
-def without_missing_id(task: Task, file: Path) -> Task:
-    """The task without the column of its ids where the file has none of that name: scores need no ids."""
-    column = getattr(task, "id", None)
-    if not column:
-        return task
-    with suppress(UserError):  # the task itself says what is wrong with the file
-        first = next((row for row in read_rows(file) if isinstance(row, Row)), None)
-        if first and not has_column(first.cells, column):
-            return task.model_copy(update={"id": None})
-    return task
 
 
 def by_kind(checkpoint: Predictor, clean: Predicted) -> list[dict[str, Any]]:

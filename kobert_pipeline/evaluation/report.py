@@ -170,7 +170,7 @@ def noise_table(noise: dict[str, Any]) -> str:
     return table([*header, *extra.values()], rows)
 
 
-def error_parts(errors: dict[str, Any], samples: bool = True) -> list[str]:
+def error_parts(errors: dict[str, Any]) -> list[str]:
     """The categories of wrong answers, the ends of almost right ones, and samples."""
     rows = []
     for category in errors["categories"]:
@@ -189,9 +189,8 @@ def error_parts(errors: dict[str, Any], samples: bool = True) -> list[str]:
                 listed = ", ".join(f"{text} {count}" for text, count in ends[side].items())
                 by = f" (by a particle alone: {ends['by_a_particle']:,})" if side == "after" else ""
                 parts.append(f"A few characters {amount} {side} the answer{by}: {listed}.")
-    if samples:
-        for name, rows_of_name in errors["samples"].items():
-            parts += [f"### {name}", "\n".join(map(sample_item, rows_of_name))] if rows_of_name else []
+    for name, rows_of_name in errors["samples"].items():
+        parts += [f"### {name}", "\n".join(map(sample_item, rows_of_name))] if rows_of_name else []
     return parts
 
 

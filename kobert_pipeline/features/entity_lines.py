@@ -91,8 +91,8 @@ def _sentence(block: list[Row], form: str, index: int) -> Iterator[Row | Unreada
 
 
 def is_comment(tags: Collection[str], row: Row) -> bool:
-    """Whether a line before a sentence is no part of it: `-DOCSTART-`, or a comment such as `# sent_id = 1`, unlike
-    `# O`, which is a token and its tag, and a sentence with its `tags`, which begins with this mark."""
+    """Whether a line before a sentence is no part of it: `-DOCSTART-`, or a comment such as `# sent_id = 1`. `# O` is a
+    token and its tag, and a line with a tag for each eojeol is a sentence; neither is a comment."""
     line = text_of(row)
     if line.startswith("-DOCSTART-"):
         return True

@@ -25,9 +25,9 @@ class FeaturesOptions(Options):
     dev_seed: Seed = 1
     """Seed of the split into train and dev."""
     max_train_examples: int | None = Field(None, gt=0, exclude_if=lambda value: value is None)
-    """Train on so many examples of the training files only, drawn at random from all that are not dev: how much does
-    labelling more bring? A smaller draw is part of a larger one; what `synthesize` or `pairs` makes is added. null:
-    all."""
+    """Train on so many examples of the training files only, drawn at random from all that are not dev, to see what
+    more labelling would bring. A smaller draw is part of a larger one; what `synthesize` or `pairs` makes is added.
+    null: all."""
     max_length: int = Field(128, ge=16)
     """Tokens in a window, special tokens included."""
     plain_share: float = Field(0, ge=0, lt=1, exclude_if=lambda value: not value)

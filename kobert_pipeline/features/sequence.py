@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.format import Features, flatten, row_starts
 from kobert_pipeline.features.metrics import CLASSIFICATION, classification_report
 from kobert_pipeline.features.task import Example, Task, exactly, label_config
@@ -75,6 +76,15 @@ class SequenceTask(Task):
     def windows(self, examples: list[Example]) -> list[Example]:
         """The text or pair of each window; here one per example."""
         return examples
+
+    def refuse_inconsistent(self, examples: list[Example]) -> None:
+        """Raise UserError where examples have different numbers of windows."""
+        counts = {len(self.windows([example])) for example in examples}
+        if len(counts) > 1:
+            raise UserError(
+                f"features: examples have {' and '.join(map(str, sorted(counts)))} texts (candidates, or a text, its "
+                "pair and negatives); give files with the same number in each row"
+            )
 
     def truncated(self, features: Features, tokenizer: Any, max_length: int) -> list[int]:
         """The numbers of the examples that were truncated."""

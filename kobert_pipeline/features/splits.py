@@ -6,7 +6,7 @@ import numpy as np
 
 from kobert_pipeline.corpus.cleaning import clean
 from kobert_pipeline.corpus.decontaminate import EvaluationTexts, remove_whitespace
-from kobert_pipeline.corpus.document import in_split, smallest_share
+from kobert_pipeline.corpus.document import in_split
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.format import SPLITS
 from kobert_pipeline.features.options import FeaturesOptions, named_files, train_files
@@ -28,6 +28,8 @@ FEW_TO_CORRECT, WORTH_SAYING = 10_000, 0.01
 own, and the manifest counts those that large published sets have."""
 LABELS_SHOWN = 20
 SPLIT_NAMES = {"train": "training", "dev": "dev"}
+DEV_ADVICE = "raise dev_share (now {:g}), choose another dev_seed, name a dev file, or add examples"
+"""What helps where train or dev has no example."""
 SHOWN = 3
 """Texts with contradicting labels that are named."""
 
@@ -41,7 +43,7 @@ def prepare(
     options: FeaturesOptions, data_dir: Path
 ) -> tuple[FeaturesOptions, dict[str, list[Example]], dict[str, int]]:
     """Read the task files: the options with labels from the training files, the examples of each split, and counts.
-    Says which of these labels are rare or look alike, and where dev is far larger than asked for. Raises UserError for
+    Says which of these labels are rare, and where dev is far larger than asked for. Raises UserError for
     anything wrong with a file. Requires no tokenizer, so `kobert check` calls it too."""
     paths = data_files(data_dir, train_files(options))
     options = options.model_copy(update={"task": options.task.fit_labels(paths)})
@@ -72,14 +74,11 @@ def prepare(
 
 
 def label_notes(task: Task, train: list[Example]) -> list[str]:
-    """What was assumed of the labels, which of them are rare in the training examples, and which look alike."""
+    """What was assumed of the labels, and which of them are rare in the training examples."""
     notes = task.notes
     if rare := task.rare_labels(train):
         shown = ", ".join(f"{label} ({count or 'only in dev'})" for label, count in list(rare.items())[:RARE_SHOWN])
         notes.append(f"only {RARE} training examples or fewer have these labels, check them for typing errors: {shown}")
-    if alike := task.alike_labels():
-        shown = "; ".join(" and ".join(map(repr, labels)) for labels in alike[:RARE_SHOWN])
-        notes.append(f"these labels differ by case, width or blanks alone, and are learned as different ones: {shown}")
     return notes
 
 
@@ -157,7 +156,7 @@ def split(options: FeaturesOptions, data_dir: Path) -> tuple[dict[str, list[Exam
             raise UserError(
                 f"features: the {name} split of {', '.join(names)} ({task.name}) is empty: "
                 f"{counts['train_examples_read']} examples were read, {dropped} dropped because their texts are in "
-                f"the test set; {dev_share_advice(options, [*splits['train'], *splits['dev']])}, or add examples"
+                f"the test set; {DEV_ADVICE.format(options.dev_share)}"
             )
     return splits, counts
 
@@ -165,15 +164,6 @@ def split(options: FeaturesOptions, data_dir: Path) -> tuple[dict[str, list[Exam
 def split_off_dev(options: FeaturesOptions, examples: list[Example]) -> tuple[list[Example], list[Example]]:
     """Examples for train and for dev."""
     return split_by_group(examples, str(options.dev_seed), options.dev_share)
-
-
-def dev_share_advice(options: FeaturesOptions, examples: list[Example]) -> str:
-    """What to set so that train and dev both get one of the examples, as the middle of a sentence."""
-    # all hashes of a few groups may be on one side of every share below a half
-    if len({example["group"] for example in examples}) == 1:
-        return "name another file as dev, since all of them have one text, which is on one side of a split"
-    share = smallest_share({split_key(str(options.dev_seed), example) for example in examples})
-    return f"set dev_share, now {options.dev_share:g}, to {share:g}" if share else "choose another dev_seed"
 
 
 def split_key(key: str, example: Example) -> str:

@@ -21,7 +21,7 @@ from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.format import EXAMPLES, SPLITS, Features, concatenate
 from kobert_pipeline.features.in_parts import featurize_in_parts
 from kobert_pipeline.features.options import FeaturesOptions
-from kobert_pipeline.features.splits import dev_share_advice, prepare, split_by_group, split_off_dev
+from kobert_pipeline.features.splits import DEV_ADVICE, prepare, split_by_group, split_off_dev
 from kobert_pipeline.features.task import Example
 from kobert_pipeline.files import (
     atomic_write,
@@ -193,12 +193,10 @@ def add_from_corpus(
         dev = dev or dev_pairs
     train = [*generated, *splits["train"]]
     if not train or not dev:
-        # dev takes whole questions by their hash, but pairs by the hash of their documents
-        advice = "raise dev_share or pairs.number" if options.pairs else dev_share_advice(options, [*train, *dev])
+        advice = f"{'raise pairs.number, ' * bool(options.pairs)}{DEV_ADVICE.format(options.dev_share)}"
         raise UserError(
             f"features: of {len(train) + len(dev):,} {'pairs' if options.pairs else 'questions'} made from the corpus "
-            f"{len(train):,} are for train and {len(dev):,} for dev, but both need one; {advice}, name a dev file or "
-            "add texts"
+            f"{len(train):,} are for train and {len(dev):,} for dev, but both need one; {advice}"
         )
     options.task.refuse_inconsistent(train)
     return splits | {"train": train, "dev": dev}

@@ -259,13 +259,6 @@ class Task(Plugin):
         counts = self.label_counts(train) if self._labels_found else {}
         return {label: count for label, count in counts.items() if count <= RARE}
 
-    def alike_labels(self) -> list[list[str]]:
-        """The labels of the training files that differ by case, width or white space alone."""
-        by_form: dict[str, list[str]] = {}
-        for label in self.label_counts([]) if self._labels_found else ():
-            by_form.setdefault("".join(unicodedata.normalize("NFKC", label).casefold().split()), []).append(label)
-        return [labels for labels in by_form.values() if len(labels) > 1]
-
     def counts(self, features: Features) -> dict[str, Any]:
         """Counts of a split for the manifest, besides examples, windows and tokens."""
         return {}

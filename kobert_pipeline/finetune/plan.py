@@ -24,10 +24,7 @@ class FinetunePlan(Plan):
     adam_betas: tuple[float, float] = (0.9, 0.999)
     """AdamW's beta1 and beta2."""
     epochs: int | None = Field(None, ge=0)
-    """Number of passes over the training set; null: 2, or as many as make 300 steps, because a few steps teach an
-    encoder nothing (Mosbach et al. 2021, "On the Stability of Fine-tuning BERT"). Where that is ten or more, dev is
-    read once, after the last: so few examples cannot tell which step is best. With 0 a student learns soft labels
-    alone."""
+    """Number of passes over the training set, as in `Plans`, without a list."""
     batch_size: int = Field(32, gt=0)
     """Examples per step; windows per step for tasks that split long texts into windows (answers, entities)."""
     dropout: float = Field(0.1, ge=0, lt=1)
@@ -40,22 +37,12 @@ class FinetunePlan(Plan):
     """Stop after this many evaluations in a row without a better score on dev; null: never. The learning-rate schedule
     still covers all epochs."""
 
-    @field_validator("fsdp")
+    @field_validator("fsdp", "fp32_residual_connection")
     @classmethod
-    def _no_fsdp(cls, value: bool) -> bool:
-        if value:
-            raise ValueError(
-                "fsdp is for pretraining only, and fine-tuning keeps the whole model on every rank; leave fsdp out"
-            )
-        return value
-
-    @field_validator("fp32_residual_connection")
-    @classmethod
-    def _fp32_residuals(cls, value: bool) -> bool:
-        if not value:
-            raise ValueError(
-                "fp32_residual_connection: false is for pretraining only; leave fp32_residual_connection out"
-            )
+    def _for_pretraining_only(cls, value: bool, option: ValidationInfo) -> bool:
+        name = str(option.field_name)
+        if value != Plan.model_fields[name].default:
+            raise ValueError(f"{name} is for pretraining only; leave {name} out")
         return value
 
 

@@ -128,31 +128,17 @@ def generate_questions(
             report("asking", index, len(contexts), "paragraphs")
         examples += examples_of(identity, context, options.per_context, lead, nouns, others, most_elsewhere)
     if not examples:
-        raise UserError(_reason_for_none(options, corpus, len(suitable), len(contexts)))
+        where = f" of {', '.join(options.sources)}" if options.sources else ""
+        raise UserError(
+            f"features: no question can be made from the corpus{where}: its documents with an order have "
+            f"{len(suitable):,} paragraphs of {SHORTEST} to {LONGEST:,} characters, {len(contexts):,} of which overlap "
+            "no evaluation text; add texts of several sentences"
+        )
     if options.noise:
         for example in examples:
             rng = random.Random(f"{SEED}\n{example['id']}")
             example["question"] = with_noise(example["question"], options.noise, rng)
     return examples[: options.questions]
-
-
-def _reason_for_none(options: QuestionGeneration, corpus: Path, suitable: int, compared: int) -> str:
-    """Why no question was made: `suitable` paragraphs were long enough, and `compared` of these overlap no evaluation
-    text."""
-    where = f" of {', '.join(options.sources)}" if options.sources else ""
-    failed = f"features: no question can be made from the corpus{where}: "
-    if compared:
-        return failed + f"its {compared:,} paragraphs have no sentence that the rules can ask about; add texts"
-    if suitable:
-        return failed + f"its {suitable:,} paragraphs all overlap dev or test; add other texts"
-    lengths = [len(" ".join(document.text.split("\n"))) for document in documents_from(corpus, options.sources)
-               if document.ordered]  # fmt: skip
-    if not lengths:
-        return failed + "its documents are single texts in no order, such as reviews; add texts of several sentences"
-    return failed + (
-        f"a paragraph needs {SHORTEST} to {LONGEST:,} characters, and its {len(lengths):,} documents have "
-        f"{min(lengths):,} to {max(lengths):,}; add longer ones, or several to a document (documents_by of the reader)"
-    )
 
 
 def paragraphs(options: QuestionGeneration, corpus: Path) -> Iterator[tuple[str, str, str]]:

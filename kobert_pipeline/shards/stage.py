@@ -23,7 +23,6 @@ from kobert_pipeline.corpus.document import (
     document_parts,
     in_split,
     read_documents,
-    smallest_share,
 )
 from kobert_pipeline.corpus.executor import TASK_LOGS, Executor
 from kobert_pipeline.corpus.executors.local import HERE
@@ -184,10 +183,9 @@ def refuse_empty_split(options: ShardsOptions, parts: list[Path]) -> None:
     ids = [id_ for part in parts for id_ in document_ids(part)]
     held_out = sum(in_split(id_, options.held_out) for id_ in ids)
     if not 0 < held_out < len(ids):
-        share = smallest_share(ids)
         raise UserError(
             f"shards.held_out = {options.held_out} holds out {held_out} of {len(ids)} documents, but training "
-            f"and held-out texts need at least one; {f'set it to {share:g}, or ' if share else ''}add documents"
+            f"and held-out texts need at least one; choose another share, or add documents"
         )
 
 

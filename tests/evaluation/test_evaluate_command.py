@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kobert_pipeline.evaluation.evaluate import evaluate, sampled, without_missing_id
+from kobert_pipeline.evaluation.evaluate import evaluate, sampled
 from kobert_pipeline.evaluation.noise import Noise
 from kobert_pipeline.evaluation.report import markdown
 from kobert_pipeline.evaluation.wrong_labels import write_csv
@@ -342,11 +342,3 @@ def test_a_checkpoint_without_its_history_is_evaluated_by_its_config(tiny: Any, 
     assert loaded.max_length == expected
     found = figures(loaded, corpora / FILES["korquad"], limit=5)
     assert found["task"]["max_answer_tokens"] == 7
-
-
-def test_ids_are_not_needed_for_scores(tmp_path: Path) -> None:
-    task = Task.choose({"name": "classification", "id": "번호", "labels": ["0", "1"]})
-    (tmp_path / "a.csv").write_text("text,label\n좋다,1\n", encoding="utf-8")
-    (tmp_path / "b.csv").write_text("번호,text,label\n가,좋다,1\n", encoding="utf-8")
-    paths = [tmp_path / "a.csv", tmp_path / "b.csv"]
-    assert [without_missing_id(task, path).read(path)[0]["id"] for path in paths] == ["1", "가"]

@@ -114,7 +114,7 @@ def test_files_of_other_numbers_of_candidates_are_not_learned_from_together(
         ]
         write_table(tmp_path / f"{name}.jsonl", *records)
     options = FeaturesOptions(task="choice", train=["a.jsonl", "b.jsonl"], dev_share=0.3)
-    with pytest.raises(UserError, match="examples have 2 and 3 candidates"):
+    with pytest.raises(UserError, match="examples have 2 and 3 texts"):
         stage.run(options, morpheme_tokenizer_folder, tmp_path, tmp_path / "out")
 
 

@@ -74,7 +74,7 @@ def test_rows_with_other_numbers_of_negatives_are_refused(tmp_path: Path) -> Non
     rows = [{"query": f"물음 {n}", "positive": f"대답 {n}", "negative": ["가"] * (n % 2)} for n in range(40)]
     write_table(tmp_path / "mixed.jsonl", *rows)
     options = FeaturesOptions(task="contrastive", train="mixed.jsonl", dev_share=0.2)
-    with pytest.raises(UserError, match="0 and 1 negatives"):
+    with pytest.raises(UserError, match="2 and 3 texts"):
         prepare(options, tmp_path)
 
 

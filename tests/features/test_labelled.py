@@ -497,14 +497,6 @@ def test_what_a_prodigy_user_rejected_is_no_label(tmp_path: Path) -> None:
         Task.choose("classification").fit_labels([table(tmp_path / "a.jsonl", *rows)])
 
 
-def test_labels_that_look_alike_are_noted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    labels = ["Good", "good", "나쁨", "나 쁨", "４점", "4점", "보통"]
-    table(tmp_path / "a.csv", *({"text": f"글 {n} {label}", "label": label} for label in labels for n in range(9)))
-    options = FeaturesOptions.model_validate({"task": "classification", "train": "a.csv", "dev_share": 0.3})
-    prepare(options, tmp_path)
-    assert "as different ones: '4점' and '４점'; 'Good' and 'good'; '나 쁨' and '나쁨'" in capsys.readouterr().err
-
-
 def test_versions_stay_labels_as_they_are_written(tmp_path: Path) -> None:
     """3.1 and 3.10 are no whole numbers."""
     path = table(tmp_path / "a.csv", *({"text": "글", "label": label} for label in ("3.1", "3.10", "v2.0")))

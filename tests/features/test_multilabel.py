@@ -262,12 +262,6 @@ def test_classification_points_at_the_task_for_lists(tmp_path: Path) -> None:
         Task.choose("classification").fit_labels([path])
 
 
-def test_classification_points_at_the_columns_of_a_file_with_one_for_each_label(tmp_path: Path) -> None:
-    path = table(tmp_path / "a.csv", {"sentence": "글", "여성": 1, "남성": 0})
-    with pytest.raises(UserError, match=r"no column is the label.*the columns 여성, 남성 hold 0 and 1: .*multilabel"):
-        Task.choose("classification").read(path)
-
-
 # scores
 
 

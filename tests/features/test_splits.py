@@ -16,7 +16,7 @@ from kobert_pipeline.errors import UserError
 from kobert_pipeline.features import stage
 from kobert_pipeline.features.format import Features, flatten, row_starts
 from kobert_pipeline.features.options import FeaturesOptions
-from kobert_pipeline.features.splits import describe, dev_share_advice, prepare, raw_files, split, split_off_dev
+from kobert_pipeline.features.splits import describe, prepare, raw_files, split
 from kobert_pipeline.files import read_json
 
 
@@ -206,23 +206,10 @@ OTHERS = [
 ]
 
 
-@pytest.mark.parametrize("number", [0, 1, 2])
-def test_the_advice_for_a_few_groups_separates_them(number: int) -> None:
-    examples = [{"group": f"{number} {group}"} for group in range(3)]
-    unsuitable = options(dev_share=0.001)
-    advice = re.fullmatch(r"set dev_share, now 0\.001, to ([\d.]+)", dev_share_advice(unsuitable, examples))
-    assert advice
-    assert all(split_off_dev(unsuitable.model_copy(update={"dev_share": float(advice[1])}), examples))
-
-
-def test_where_no_share_separates_them_another_seed_is_advised() -> None:
-    assert dev_share_advice(options(), [{"group": "0"}, {"group": "0 b"}]) == "choose another dev_seed"
-
-
 def test_examples_of_one_text_need_a_dev_file(tmp_path: Path) -> None:
     write_contexts(tmp_path / "train.json", [SHARED])
-    assert dev_share_advice(options(), [{"group": "한 글"}] * 9).startswith("name another file as dev, since all")
-    with pytest.raises(UserError, match=r"dev split .* is empty: 2 examples were read.*; name another file as dev"):
+    said = r"dev split .* is empty: 2 examples were read.*; raise dev_share \(now 0\.\d+\), .*, name a dev file, or add"
+    with pytest.raises(UserError, match=said):
         prepare(options(task="korquad", train="train.json"), tmp_path)
 
 

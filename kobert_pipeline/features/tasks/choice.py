@@ -140,9 +140,7 @@ class Choice(LabelledTask):
 
     def featurize(self, examples: list[Example], tokenizer: Any, max_length: int) -> dict[str, np.ndarray]:
         """A window per candidate, in the order of the examples; `choices` () is the number per example, `labels`
-        (examples,) the correct one. The longer of text and candidate is truncated first. Raises UserError where
-        examples have different numbers of candidates."""
-        self.refuse_inconsistent(examples)
+        (examples,) the correct one. The longer of text and candidate is truncated first."""
         count = len(examples[0]["choices"])
         # (examples * choices,) windows; every window of an example repeats its label, so each `count`-th is one
         arrays = super().featurize(self.windows(examples), tokenizer, max_length)
@@ -155,15 +153,6 @@ class Choice(LabelledTask):
             for example in examples
             for choice in example["choices"]
         ]
-
-    def refuse_inconsistent(self, examples: list[Example]) -> None:
-        """Raise UserError where examples have different numbers of candidates."""
-        counts = {len(example["choices"]) for example in examples}
-        if len(counts) > 1:
-            raise UserError(
-                f"features: examples have {' and '.join(map(str, sorted(counts)))} candidates; give files with the "
-                "same number in each"
-            )
 
     def content(self, example: Example) -> str:
         """The text and its candidates."""

@@ -1,12 +1,10 @@
 """Your own labelled texts: any labels, one text or two, in any table that tasks read. No code is needed."""
 
-from collections.abc import Callable
 from typing import ClassVar, Literal
 
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.features.labelled import FoundLabelsTask, binary_columns, list_among
+from kobert_pipeline.features.labelled import FoundLabelsTask, list_among
 from kobert_pipeline.features.task import Example
-from kobert_pipeline.tables.unreadable import Row
 
 
 class Classification(FoundLabelsTask):
@@ -37,15 +35,3 @@ class Classification(FoundLabelsTask):
                 "a text several labels; if each list is one label, name all in the option labels of the task"
             )
         return labels
-
-    def _maker(self, first: Row) -> Callable[[Row], Example]:
-        try:
-            return super()._maker(first)
-        except UserError as error:
-            columns = binary_columns(first, {self.text, self.id})
-            if self.label or len(columns) < 2:
-                raise
-            raise UserError(
-                f"{error}; the columns {', '.join(columns[:6])} hold 0 and 1: the task multilabel reads a column for "
-                "each label"
-            ) from None

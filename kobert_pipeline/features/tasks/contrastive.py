@@ -1,7 +1,6 @@
 """Sentence encoders: texts that belong together get similar vectors, all others of a batch dissimilar ones, by the loss
 InfoNCE (van den Oord et al. 2018; for sentences Gao et al., *SimCSE*, EMNLP 2021)."""
 
-import math
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +12,7 @@ from pydantic import Field
 from kobert_pipeline.corpus.decontaminate import comparable
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.format import Features
+from kobert_pipeline.features.labelled import parse_score
 from kobert_pipeline.features.metrics import pearson, ranking_scores, spearman
 from kobert_pipeline.features.sequence import SequenceTask
 from kobert_pipeline.features.task import Example
@@ -23,7 +23,6 @@ from kobert_pipeline.tables.columns import (
     find_columns,
     has_column,
     late_columns,
-    number_of,
     parse_container,
     text_of,
     values_of,
@@ -127,15 +126,6 @@ class Contrastive(SequenceTask):
                 "with scores as dev or test"
             )
 
-    def refuse_inconsistent(self, examples: list[Example]) -> None:
-        """Raise UserError where examples have different numbers of negatives."""
-        counts = {len(example["negatives"]) for example in examples}
-        if len(counts) > 1:
-            raise UserError(
-                f"features: examples have {' and '.join(map(str, sorted(counts)))} negatives; give files with the same "
-                "number in each row"
-            )
-
     def contents(self, example: Example) -> list[str]:
         """The text and the one that belongs to it."""
         return [example["text"], example["text_pair"]]
@@ -153,9 +143,7 @@ class Contrastive(SequenceTask):
         ]
 
     def featurize(self, examples: list[Example], tokenizer: Any, max_length: int) -> dict[str, np.ndarray]:
-        """A window per text, truncated to `max_length`; `choices` () is the number of texts of an example. Raises
-        UserError where examples have different numbers of negatives."""
-        self.refuse_inconsistent(examples)
+        """A window per text, truncated to `max_length`; `choices` () is the number of texts of an example."""
         arrays = super().featurize(self.windows(examples), tokenizer, max_length)
         del arrays["labels"]
         return arrays | {"choices": np.array(2 + len(examples[0]["negatives"]))}
@@ -231,7 +219,4 @@ def _example(row: Row, columns: dict[str, str], numbered: list[str]) -> Example:
     }  # fmt: skip
     if "score" not in values:
         return example
-    score = number_of(values["score"])
-    if not math.isfinite(score):
-        raise UserError(f"the score is {values['score']!r:.60}; a number was expected")
-    return example | {"score": score}
+    return example | {"score": parse_score(values["score"])}
