@@ -5,10 +5,9 @@ English words, so one short n-gram and one threshold are enough. The thresholds 
 docs/corpus.md.
 """
 
+from collections import Counter
 from collections.abc import Callable
-from functools import cache
 
-import numpy as np
 from pydantic import Field
 
 from kobert_pipeline.config.options import Options
@@ -61,26 +60,14 @@ def reason_to_drop(document: Document, options: FilterOptions) -> str | None:
 def shares(text: str) -> tuple[float, float]:
     """The share of Hangul (syllables and jamo) among the letters of `text`, and the share of symbols among its
     characters without white space; 0.0 for an empty denominator."""
-    # (characters,) code points -> (characters,) kinds by one table lookup
-    codes = np.minimum(np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32), len(_kinds()) - 1)
-    letters, digits, symbols = (int(np.count_nonzero(_kinds()[codes] == kind)) for kind in (1, 2, 3))
-    hangul = sum(int(np.count_nonzero((codes >= first) & (codes <= last))) for first, last in HANGUL)
-    return (hangul / letters if letters else 0.0), (symbols / (letters + digits + symbols) if symbols else 0.0)
-
-
-@cache
-def _kinds() -> np.ndarray:
-    """The kind of each code point: 0 white space, 1 letter, 2 digit, 3 anything else. The last entry stands for all
-    beyond the Basic Multilingual Plane."""
-    return np.array([*(_kind(chr(code)) for code in range(0x10000)), 3], np.uint8)
-
-
-def _kind(character: str) -> int:
-    if character.isspace():
-        return 0
-    if character.isalpha():
-        return 1
-    return 2 if character.isalnum() else 3
+    counts = Counter(text)
+    letters = sum(count for character, count in counts.items() if character.isalpha())
+    visible = sum(count for character, count in counts.items() if not character.isspace())
+    symbols = visible - sum(count for character, count in counts.items() if character.isalnum())
+    hangul = sum(
+        count for character, count in counts.items() if any(first <= ord(character) <= last for first, last in HANGUL)
+    )
+    return (hangul / letters if letters else 0.0), (symbols / visible if visible else 0.0)
 
 
 def repeated_lines(text: str) -> float:
@@ -92,16 +79,6 @@ def repeated_lines(text: str) -> float:
 
 def repeated_eojeols(text: str) -> float:
     """Share of the runs of `N_GRAM` eojeols that occurred before."""
-    numbers: dict[str, int] = {}
-    ids = np.array([numbers.setdefault(eojeol, len(numbers)) for eojeol in text.split()], np.uint64)
-    count = len(ids) - N_GRAM + 1
-    if count < 1:
-        return 0.0
-    # one hash per n-gram, a sum of products modulo 2^64: overflow is meant
-    with np.errstate(over="ignore"):
-        grams = sum(
-            # + 1, because the first eojeol has the number 0, and would add nothing at any place
-            (ids[i : i + count] + np.uint64(1)) * np.uint64(pow(0x9E3779B97F4A7C15, i + 1, 2**64))
-            for i in range(N_GRAM)
-        )
-    return 1 - len(np.unique(grams)) / count
+    words = text.split()
+    grams = list(zip(*(words[i:] for i in range(N_GRAM)), strict=False))
+    return 1 - len(set(grams)) / len(grams) if grams else 0.0

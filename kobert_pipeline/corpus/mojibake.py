@@ -33,8 +33,8 @@ def repair(text: str) -> tuple[str, int, int]:
 
 
 def misread_as_latin(line: str) -> str | None:
-    """A line of UTF-8 or CP949 that was decoded as Windows-1252 or Latin-1, repaired; None where that gives no
-    Korean."""
+    """A line of UTF-8 or CP949 that was decoded as Windows-1252 or Latin-1, repaired; the line itself where that gives
+    no Korean and the line is Korean, such as one about ÄÖÜß; None where neither is."""
     from ftfy import fix_encoding
 
     fixed = fix_encoding(line)
@@ -48,7 +48,7 @@ def misread_as_latin(line: str) -> str | None:
             continue
         if is_korean(right):
             return right
-    return None
+    return line if is_korean(line) else None
 
 
 def misread_as_cp949(text: str) -> str | None:

@@ -73,7 +73,8 @@ class Reader(Plugin):
     """What to do with files and rows that cannot be read: refuse stops, with all bad rows of the file; skip counts
     them by reason and lists them in the manifest. Documents read before the error in the same file are kept."""
     max_document_bytes: int = Field(LONGEST_LINE, gt=0, le=2**31 - 1)
-    """Documents of more bytes in UTF-8 are dropped as `too_long`, and are never in memory as a whole."""
+    """Documents of more bytes in UTF-8 are dropped as `too_long`; the readers text, jsonl, wikiextractor and subtitles
+    never have them in memory as a whole."""
 
     @abstractmethod
     def documents(self, path: Path) -> Iterator[Document | UnreadableInput]:

@@ -27,8 +27,9 @@ from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import read_json, read_json_with_digest, remove_tree, sha256, write_json_with_digest
 from kobert_pipeline.progress import dropped_documents
 
-VERSION = 11
-"""11: where the order of lines means nothing, an evaluation text may go over several of them, too."""
+VERSION = 12
+"""12: typed messages of chats, angle brackets of subtitles and Korean paragraphs about other letters are kept, and rare
+Hanja are letters."""
 WORK = "work"
 """Folder of intermediate files; removed at the end, not part of the result."""
 PHASES = ("split", "lines", "recurring", "sift", "buckets", "choose", "finish")

@@ -4,6 +4,7 @@ manifests."""
 import re
 from dataclasses import replace
 from functools import partial
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -355,9 +356,13 @@ def strip_local_paths(value: Any, data_dir: Path) -> Any:
     """`value` with every absolute path in it made relative to `data_dir`, or shortened to its last part: a published
     file must not show the folders of the machine that trained the model."""
     if isinstance(value, dict):
-        # counts by source have its paths as their key
-        names = {key: [strip_local_paths(path, data_dir) for path in str(key).split(", ")] for key in value}
-        return {", ".join(names[key]): strip_local_paths(item, data_dir) for key, item in value.items()}
+        public: dict[str, Any] = {}
+        for key, item in value.items():
+            # counts by source have its paths as their key; files of one name in several folders are numbered
+            name = ", ".join(strip_local_paths(path, data_dir) for path in str(key).split(", "))
+            names = chain([name], (f"{name} ({index})" for index in count(2)))
+            public[next(name for name in names if name not in public)] = strip_local_paths(item, data_dir)
+        return public
     if isinstance(value, (list, tuple)):
         return [strip_local_paths(item, data_dir) for item in value]
     if not isinstance(value, str) or not value.startswith("/"):

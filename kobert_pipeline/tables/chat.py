@@ -51,7 +51,7 @@ DAY = re.compile(rf"-*\s*(?:{WEEKDAY},? )?(?P<date>{DATE})\s*-*$")
 STAMPED = rf"{DATE}(?:,| at)?\s{TIME}(?:$|[,:]\s)"
 HAPPENED = (
     rf"(?:(?:{TIME} )?.{{1,60}}님(?:이|을|께서) "
-    r"(?:(?:(?:\S*방|그룹)\S+ )?(?:들어왔|나갔)|.*(?:초대했|초대하였|내보냈|취소했))습니다\.?$"
+    r"(?:(?:(?:\S*방|그룹)\S+ )?(?:들어왔|나갔)|.*(?:초대했|초대하였|내보냈|(?:메시지|초대).{0,10}취소했))습니다\.?$"
     r"|.{1,60} (?:joined|left) this chatroom\.$|채팅방 관리자가 메시지를 가렸습니다\.?$)"
 )
 EVENT = re.compile(rf"{STAMPED}|{HAPPENED}")
@@ -59,13 +59,15 @@ EVENT = re.compile(rf"{STAMPED}|{HAPPENED}")
 AS_WRITTEN = re.compile(rf"(?!{HAPPENED})(?:{DATE}$|{STAMPED})")
 """A line that somebody may have written, too: it begins with a date."""
 NOT_TEXT = re.compile(
-    r"(?:사진(?: \d+장)?|동영상|이모티콘|음성메시지|삭제된 메시지입니다\.?|(?:파일|지도|샵검색) ?: .*|"
-    r"(?:보이스톡|페이스톡|라이브톡) .*|Photos?|\d+ photos|Video|Emoticons?|This message was deleted\.|"
+    r"(?:사진(?: \d+장)?|동영상|이모티콘|음성메시지|삭제된 메시지입니다\.?|채팅방 관리자가 메시지를 가렸습니다\.?|"
+    r"파일 ?: .*\.[A-Za-z0-9]{1,5}|지도: .*|샵검색: #.*|"
+    r"(?:보이스톡|페이스톡|라이브톡) (?:해요|취소|부재중|응답 ?없음|거절|시작|종료|\d{1,2}(?::\d\d){1,2})|"
+    r"Photos?|\d+ photos|Video|Emoticons?|This message was deleted\.|"
     r"\[(?:사진|동영상|스티커|파일|음성 ?메시지|앨범|노트|위치정보|연락처|Photo|Video|Sticker|File|Voice message)\]|"
-    r"☎ .*|"
+    r"☎ \D{1,20}(?:\d+(?::\d\d){1,2})?|"
     r"<(?:미디어 파일 제외됨|미디어 파일을 제외한 내용|Media omitted)>)$"
 )
-"""What an export writes in place of a picture or a file."""
+"""What an export writes in place of a picture, a file or a call; a message that only begins so was typed."""
 FEWEST = 4
 """Messages of a log that no header announces; each sender has two of them on average."""
 
@@ -146,10 +148,15 @@ def days(blocks: Iterable[Block]) -> Iterator[list[str]]:
                 yield messages
             messages, last_date = [], date
         # a message of several lines was typed, whatever its first line looks like
-        if len(text) > 1 or (text and not (NOT_TEXT.match(text[0]) or re.match(HAPPENED, text[0]))):
+        if len(text) > 1 or (text and not NOT_TEXT.match(text[0])):
             messages.append("\n".join(text))
     if messages:
         yield messages
+
+
+def is_event(message: str, user: str) -> bool:
+    """Whether a message of a table is about the chat: it names the row's user, as in who joined or left."""
+    return message.startswith(user) and bool(re.match(HAPPENED, message))
 
 
 def _starts(line: str, forms: Forms) -> bool:

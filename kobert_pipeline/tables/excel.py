@@ -40,6 +40,8 @@ def read_excel(path: Path, columns: Mapping[str, str] = MappingProxyType({})) ->
                 yield UnreadableInput("wrong_type", problem, location)
             elif not any(values := [_text(cell.value) for cell in cells]):
                 continue
+            elif not names and not any(map(str.strip, values)):
+                continue  # blanks name no column
             elif names and any(values[len(names) :]):
                 problem = f"{len(values)} columns, {len(names)} were expected, as in the row of names"
                 yield UnreadableInput("columns", problem, location)
@@ -51,6 +53,8 @@ def read_excel(path: Path, columns: Mapping[str, str] = MappingProxyType({})) ->
                 names = [normalize("NFC", value).strip() for value in values]
                 names = names[: max(index for index, name in enumerate(names, 1) if name)]
                 refuse_wrong_header(path, names, columns, "row")
+        if not names:
+            raise _without_rows(path)
     finally:
         workbook.close()
 
@@ -139,8 +143,12 @@ def _only_sheet(path: Path, workbook: Any) -> Any:
             f"{path} has {len(filled)} sheets with rows ({names:.200}); keep one, and save the others apart"
         )
     if not filled:
-        raise UnreadableInput("empty", f"{path} has no rows; there is nothing to read in it")
+        raise _without_rows(path)
     return filled[0]
+
+
+def _without_rows(path: Path) -> UnreadableInput:
+    return UnreadableInput("empty", f"{path} has no rows; there is nothing to read in it")
 
 
 def _is_filled(row: tuple[Any, ...]) -> bool:

@@ -21,7 +21,7 @@ def paragraphs_of(path: Path, content: Any) -> Iterator[dict[str, Any] | Unreada
     """The paragraphs of a file with this content."""
     if not isinstance(content, dict) or not isinstance(content.get("data"), list):
         raise _other_form(f"{path} is", "data")
-    for article_index, article in enumerate(content["data"]):
+    for article_index, article in enumerate(content["data"], 1):
         location = Location(path, "entry", article_index, " of data")
         try:
             entries = list(article["paragraphs"])

@@ -60,6 +60,7 @@ def test_what_cannot_be_put_right_is_dropped_by_the_paragraph(lost: Any):
         "ㅋㅋㅋ😀",
         "ﾊﾝｶｸ",
         "±°²³",
+        "독일어는 라틴 문자 스물여섯 자와 ÄÖÜß를 쓴다. 움라우트는 소리가 바뀐 모음이다.",
     ],
 )
 def test_undamaged_text_stays_as_it_is(text: Any):
@@ -219,11 +220,16 @@ def test_repetition_and_symbols_have_their_reason(text: Any, reason: Any):
 @PROPERTY
 @given(any_text)
 def test_shares_equal_a_plain_count(text):
-    letters = sum(one.isalpha() for one in text if one < "\U00010000")
+    letters = sum(map(str.isalpha, text))
     hangul = sum(
         "\uac00" <= one <= "\ud7a3" or "\u3131" <= one <= "\u318e" or "\u1100" <= one <= "\u11ff" for one in text
     )
     assert shares(text)[0] == pytest.approx(hangul / letters if letters else 0)
+
+
+def test_rare_hanja_are_letters_and_no_symbols():
+    """Hanja of the second plane, as in names."""
+    assert shares("한자 \U00020000\U0002a6d6 ★") == pytest.approx((0.5, 0.2))
 
 
 def test_a_document_of_lost_characters_alone_is_dropped_as_mojibake(tmp_path):

@@ -434,6 +434,8 @@ def test_paths_are_published_as_names_only() -> None:
     }
     counts = {"sources": {"/models/secret/*.txt, /data/b.txt": {"documents": 3}, "wiki.txt": {}}}
     assert strip_local_paths(counts, Path("/data")) == {"sources": {"*.txt, b.txt": {"documents": 3}, "wiki.txt": {}}}
+    same_name = {"/x/one/a.txt": 1, "/y/two/a.txt": 2, "/data/a.txt": 3}
+    assert strip_local_paths(same_name, Path("/data")) == {"a.txt": 1, "a.txt (2)": 2, "a.txt (3)": 3}
 
 
 def test_best_seed_on_dev_is_published_and_the_card_gives_all_seeds(tiny, tmp_path, kobert) -> None:

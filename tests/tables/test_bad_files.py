@@ -81,7 +81,7 @@ FILES = [
     ("a.jsonl", '"가"', "other_form", "was expected, not str"),
     ("a.jsonl", '[{"text": "가"},', "not_json", "line 1: not JSON"),
     ("a.json", '{\n"text": "가"\n}\n{\n"text": \n}\n', "not_json", "not a JSON file"),
-    ("a.json", '{"data": ["가"]}', "other_form", "entry 0 of data"),
+    ("a.json", '{"data": ["가"]}', "other_form", "entry 1 of data"),
     ("a.json", '{"data": [{"paragraphs": [{"context": "가"}]}]}', "other_form", "context and qas"),
     ("a.json", squad(context=1), "other_form", "context and qas"),
     ("a.json", squad("누가?"), "other_form", "question 1 of the context '민수가 갔다': it is '누가?'"),

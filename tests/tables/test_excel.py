@@ -38,7 +38,7 @@ def test_cells_are_texts_and_rows_are_numbered_as_excel_shows_them(tmp_path: Pat
 
 
 def test_blank_rows_and_columns_around_a_table_are_not_read(tmp_path: Path) -> None:
-    moved = [[], [], *([None, *row, None] for row in ROWS)]
+    moved = [[" "], [], *([None, *row, None] for row in ROWS)]
     [first, *_] = readable(read_rows(xlsx(tmp_path / "a.xlsx", moved)))
     assert (first.cells, first.index, first.location.inside) == (CELLS[0], 1, "row 4")
 
@@ -120,6 +120,7 @@ def test_two_sheets_with_rows_are_refused(tmp_path: Path, row: int, value: objec
     [
         ([["text", "text"], ["가", "나"]], "two columns of its first row are called 'text'"),
         ([[None], [None]], "has no rows; there is nothing to read"),
+        ([[" "], [None]], "has no rows; there is nothing to read"),
         ([["text"], ["가"], ["=1/0"]], "row 3: the cell A3 holds the error #DIV/0!"),
     ],
 )

@@ -8,7 +8,7 @@ from typing import Literal
 
 from kobert_pipeline.corpus.document import Document
 from kobert_pipeline.corpus.reader import Reader, read_head
-from kobert_pipeline.tables.chat import Block, blocks, days, forms_of
+from kobert_pipeline.tables.chat import Block, blocks, days, forms_of, is_event
 from kobert_pipeline.tables.csv import read_csv
 from kobert_pipeline.tables.file_type import data_suffix, text_format
 from kobert_pipeline.tables.open_text import TooLong, open_lines
@@ -54,7 +54,8 @@ class Chat(Reader):
         advice = f"; it is {NO_LOG}, use the reader csv"
         for row in readable(read_csv(path, encoding=self.encoding, columns=dict.fromkeys(COLUMNS, advice), lossy=True)):
             date, message = row.cells["Date"].partition(" ")[0], row.cells["Message"]
-            yield date, list(_counted(message.splitlines(), read, path))
+            lines = list(_counted(message.splitlines(), read, path))
+            yield date, [] if is_event(message, row.cells["User"]) else lines
 
 
 def _counted(lines: Iterable[str], read: Counter[str], path: Path) -> Iterator[str]:

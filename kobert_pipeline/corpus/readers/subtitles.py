@@ -9,12 +9,18 @@ from typing import Literal
 
 from kobert_pipeline.corpus.document import TOO_LONG, Document
 from kobert_pipeline.corpus.reader import Reader
-from kobert_pipeline.tables.file_type import SAMI, SUBTITLES
+from kobert_pipeline.tables.file_type import BREAKING, INLINE, SAMI, SUBTITLES
 from kobert_pipeline.tables.open_text import TooLong, open_lines
 from kobert_pipeline.tables.unreadable import UnreadableInput
 
-MARKUP = re.compile(r"<[^<>]{0,1000}>|\{\\[^{}]{0,1000}\}|\{[a-zA-Z]:[^{}]{0,100}\}")
-"""Tags (<i>, <font color=...>) and commands of ASS and MicroDVD ({\\an8}, {y:i})."""
+# only names that subtitles have: titles of films and songs are often written <like this>
+MARKUP = re.compile(
+    rf"</?(?:{BREAKING}|{INLINE}|c|v|lang|ruby|rt|sami|sync)(?:[.\s][^<>]{{0,1000}})?/?>|<\d[\d:.]*>|<!--[^<>]{{0,1000}}-->|"
+    r"\{\\[^{}]{0,1000}\}|\{[a-zA-Z]:[^{}]{0,100}\}",
+    re.IGNORECASE,
+)
+"""Tags (<i>, <font color=...>, <c.yellow>), times in a line (<00:01.500>) and commands of ASS and MicroDVD ({\\an8},
+{y:i})."""
 BREAK = re.compile(r"<br\s*/?>|\\[Nn]|\|", re.IGNORECASE)
 """A line end inside a subtitle."""
 TIMES = re.compile(r"\s*(?:\d+:)?\d\d?:\d\d[,.]\d{1,3}\s*(?:-->|,\d\d?:\d\d:\d\d\.\d{3}\s*$)")
