@@ -4,12 +4,12 @@ not."""
 import gzip
 import re
 import sys
-import time
+from pathlib import Path
 
 import pytest
 
 from kobert_pipeline.corpus.reader import Skipped
-from kobert_pipeline.corpus.readers.html import Html, measure, shallow, without_deep_tags, without_early_end
+from kobert_pipeline.corpus.readers.html import Html, count_characters, parse
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.tables.unreadable import UnreadableInput
 
@@ -31,16 +31,6 @@ PAGE = f"""<!DOCTYPE html>
 <aside><h3>많이 본 뉴스</h3><ul><li><a href="/1">오늘의 운세</a></li></ul></aside>
 <div class="comments"><h4>댓글 1</h4><p>기대됩니다</p></div>{FOOT}</body></html>"""
 READ = "\n".join(["도서관, 밤에도 문을 연다", *NEWS])
-
-
-def seconds(function, text):
-    """The minimum of three measurements, in seconds of CPU time."""
-    taken = []
-    for _ in range(3):
-        began = time.process_time()
-        function(text)
-        taken.append(time.process_time() - began)
-    return min(taken)
 
 
 def read(folder, name, content, **options):
@@ -102,6 +92,7 @@ def test_what_is_no_page_is_unfit(tmp_path):
         "binary": b"<html>\x00\x00\x01",
         "encoding": "<html><p>あいうえおかきくけこ".encode("euc-jp") + b"\xff\xff",
         "pdf": b"%PDF-1.4 <html>",
+        "too_deep": b"<div>" * 3000 + b"<p>x",
         "too_large": b"<html>" + b" " * (20 * 2**20),
     }
     for reason, content in cases.items():
@@ -135,12 +126,6 @@ def test_no_paragraph_is_lost_however_deep_it_is(tmp_path, tag, end):
     assert text.split("\n") == ["밤", *SENTENCES]
 
 
-def test_a_page_that_is_not_too_deep_is_not_changed():
-    assert shallow(without_early_end(PAGE))[0] == PAGE
-    trackers = PAGE + "<!-- end --><script>track()</script>\n"
-    assert without_early_end(trackers) == trackers
-
-
 PARAGRAPHS = [f"<p>{sentence}</p>" for sentence in SENTENCES]
 OTHER_MAKES = {
     "the body ends early": f"<body>{''.join(PARAGRAPHS[:9])}</body></html>{''.join(PARAGRAPHS[9:])}",
@@ -156,13 +141,6 @@ def test_no_paragraph_is_lost_in_pages_that_are_put_together_oddly(tmp_path, pag
     assert text.split("\n") == SENTENCES
 
 
-@pytest.mark.parametrize("start", ["<!--", "<script>", "<b x='", "<b><div>", "</body>"])
-def test_deep_tags_are_removed_in_linear_time(start):
-    text = start * 20_000 + "</i>" * 20_000
-    for function in (without_deep_tags, without_early_end):
-        assert seconds(function, text * 4) < 9 * seconds(function, text) + 0.01
-
-
 def test_characters_of_a_page_are_counted_with_those_that_are_not_main_text(tmp_path):
     (tmp_path / "a.html").write_text(PAGE, encoding="utf-8")
     (document,) = Html(path="a.html").read(tmp_path)
@@ -172,7 +150,7 @@ def test_characters_of_a_page_are_counted_with_those_that_are_not_main_text(tmp_
 
 @pytest.mark.parametrize(
     ("page", "size"),
-    [("", (0, 0)), ("<!-- x -->", (0, 0)), ("<p>가나</p><script>다</script>", (3, 3)), ("<b><i>가</i></b>", (4, 2))],
+    [("", 0), ("<!-- x -->", 0), ("<p>가나</p><script>다</script>", 3), ("<b><i>가</i></b>", 2)],
 )
-def test_depth_and_characters_of_a_page(page, size):
-    assert measure(page) == size
+def test_characters_of_a_page(page, size):
+    assert count_characters(parse(Path("a.html"), page)) == size

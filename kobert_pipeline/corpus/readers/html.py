@@ -4,8 +4,7 @@
 import codecs
 import json
 import re
-from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
@@ -14,7 +13,6 @@ from kobert_pipeline.corpus.document import Document
 from kobert_pipeline.corpus.reader import HEAD, Reader, refuse_format
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.tables.encoding import MARKS, MAX_NULLS, lookup_codec
-from kobert_pipeline.tables.file_type import TAG
 from kobert_pipeline.tables.open_text import open_binary
 from kobert_pipeline.tables.unreadable import UnreadableInput
 
@@ -24,23 +22,8 @@ DECLARATION = re.compile(r"\s*<\?xml[^>]*>")
 BULLET = re.compile(r"^\s*- ")
 """How trafilatura marks list items."""
 END = re.compile(r"</(?:body|html)\s*>", re.IGNORECASE)
+"""The end of a page, after which the parser would leave out any further text."""
 OPENING = re.compile(r"<[a-zA-Z!]")
-ANY_TAG = re.compile(
-    r"<!--.*?(?:-->|\Z)|<(?P<raw>script|style|textarea)\b.*?(?:</(?P=raw)\s*>|\Z)|"
-    r"<(?P<slash>/?)(?P<name>[a-zA-Z][\w:-]*)(?:[^<>\"']|\"[^\"]*\"|'[^']*')*>",
-    re.DOTALL | re.IGNORECASE,
-)
-VOID = {
-    "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr",
-}  # fmt: skip
-"""Elements without an end."""
-NOT_NESTED = VOID | {"p", "li", "dt", "dd", "td", "th", "tr", "option"}
-"""Elements without an end, and elements that the next one of the same name ends, unless another element is open between
-the two."""
-TOO_DEEP = 240
-"""Nested elements from which a page is changed: libxml2 leaves out what is inside 256 others."""
-DEEPEST = 50
-"""Nested elements that stay then; between two of them there may be some of `NOT_NESTED`."""
 MISSING_LIBRARY = "the reader html requires the library trafilatura; run: pip install 'kobert-pipeline[html]'"
 CHARSET_HEAD = 4096
 """Bytes that are searched for the charset of a page; browsers search a quarter of that."""
@@ -78,10 +61,11 @@ class Html(Reader):
         refuse_format(path, page[:HEAD], "html")
         if not OPENING.search(page):
             raise UnreadableInput("not_html", f"{path} is not HTML, it has no tags; use the reader text")
-        page, characters_in = shallow(without_early_end(DECLARATION.sub("", page, count=1)))
-        title, text = main_text(page)
+        page = END.sub("", DECLARATION.sub("", page, count=1))
+        characters_in = count_characters(parse(path, page))
+        title, text = main_text(parse(path, page))
         if not text:  # pages of ASP.NET are forms as a whole
-            title, text = main_text(page, [menu for menu in MENUS if menu != FORM])
+            title, text = main_text(parse(path, page), [menu for menu in MENUS if menu != FORM])
         if not text:
             raise UnreadableInput(
                 "no_text", f"{path} has no text; a page that scripts fill in the browser has to be saved from there"
@@ -123,71 +107,40 @@ def _declared_codec(content: bytes) -> str | None:
     return "cp949" if codec == "euc_kr" else codec
 
 
-def shallow(page: str) -> tuple[str, int]:
-    """A page without the tags of elements that are nested so deeply that the parser would leave out their text, and the
-    number of characters of its text. Raises UserError where trafilatura, which brings the parser, is not installed."""
-    depth, characters = measure(page)
-    for not_nested in (NOT_NESTED, VOID):
-        if depth >= TOO_DEEP:
-            page = without_deep_tags(page, not_nested)
-            depth, characters = measure(page)
-    return page, characters
-
-
-def without_early_end(page: str) -> str:
-    """A page without the ends of its body where text follows, which the parser would leave out."""
-    end = END.search(page)
-    return END.sub("", page) if end and ANY_TAG.sub("", page[end.end() :]).strip() else page
-
-
-def measure(page: str) -> tuple[int, int]:
-    """How deep the elements of a page are nested, and the characters of its text, without scripts."""
+def parse(path: Path, page: str) -> Any:
+    """The tree of a page, None for one without elements. Raises UnreadableInput where the parser would lose text, and
+    UserError where trafilatura, which brings the parser, is not installed."""
     try:
-        from lxml import etree
+        from lxml import etree, html
     except ImportError:
         raise UserError(MISSING_LIBRARY) from None
-    tree = etree.fromstring(page.encode("utf-8", "replace"), etree.HTMLParser(encoding="utf-8", remove_comments=True))
-    if tree is None:
-        return 0, 0
-    depth = deepest = 0
-    for event, _ in etree.iterwalk(tree, ("start", "end")):
-        depth += 1 if event == "start" else -1
-        deepest = max(deepest, depth)
-    texts = tree.xpath("//text()[not(parent::script or parent::style)]")
-    return deepest, sum(len(" ".join(text.split())) + 1 for text in texts if text.strip())  # 1: its line end
+    # huge_tree: without it, the parser leaves out what is inside 256 other elements, as many as sites forget to close
+    parser = html.HTMLParser(encoding="utf-8", remove_comments=True, huge_tree=True)
+    tree = etree.fromstring(page.encode("utf-8", "replace"), parser)
+    if any(entry.type == etree.ErrorTypes.ERR_RESOURCE_LIMIT for entry in parser.error_log):
+        problem = f"{path} has more than 2,000 elements inside each other; open it in a browser and save it as text"
+        raise UnreadableInput("too_deep", problem)
+    return tree
 
 
-def without_deep_tags(page: str, not_nested: Collection[str] = NOT_NESTED) -> str:
-    """A page without the tags of elements inside `DEEPEST` others; removed tags that begin a line become <br>."""
-    stack, open_names = list[tuple[str, bool]](), Counter[str]()
-
-    def replace_tag(tag: re.Match[str]) -> str:
-        name = (tag["name"] or "").lower()
-        if not name or name in not_nested or (tag["slash"] and not open_names[name]):
-            return tag.group()
-        if not tag["slash"]:
-            stack.append((name, len(stack) < DEEPEST))
-            open_names[name] += 1
-            stays = stack[-1][1]
-        else:
-            ended = ""
-            while ended != name:  # what is not closed ends with what it is in
-                ended, stays = stack.pop()
-                open_names[ended] -= 1
-        return tag.group() if stays else "<br>" if (known := TAG.match(f"<{name}>")) and known[1] else ""
-
-    return ANY_TAG.sub(replace_tag, page)
+def count_characters(tree: Any) -> int:
+    """The characters of the text of a page, without scripts."""
+    texts = [] if tree is None else tree.xpath("//text()[not(parent::script or parent::style)]")
+    return sum(len(" ".join(text.split())) + 1 for text in texts if text.strip())  # 1: its line end
 
 
-def main_text(page: str, menus: Sequence[str] = MENUS) -> tuple[str, str]:
-    """Title and main text of a page, "" where there is none. Raises UserError where trafilatura is not installed."""
+def main_text(tree: Any, menus: Sequence[str] = MENUS) -> tuple[str, str]:
+    """Title and main text of a page, "" where there is none; changes the tree. Raises UserError where trafilatura is
+    not installed."""
     try:
         from trafilatura import extract
     except ImportError:
         raise UserError(MISSING_LIBRARY) from None
+    if tree is None:
+        return "", ""
     # fast: without trafilatura's fallback extractors, which rely on frequent English words
     result = extract(
-        page, output_format="json", with_metadata=True, include_comments=False,
+        tree, output_format="json", with_metadata=True, include_comments=False,
         include_tables=False, fast=True, prune_xpath=list(menus), config=_config(),
     )  # fmt: skip
     content = json.loads(result) if result else {}
