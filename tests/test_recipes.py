@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from kobert_pipeline import files
 from kobert_pipeline.cli import main
 from kobert_pipeline.config import recipe_file
-from kobert_pipeline.config.options import RENAMED, errors_of
+from kobert_pipeline.config.options import errors_of
 from kobert_pipeline.features.tasks.nsmc import Nsmc
 from kobert_pipeline.pipeline.recipe import Recipe
 
@@ -175,52 +175,6 @@ def test_wrong_setting_is_refused_in_one_line_that_names_it(corpora, kobert) -> 
             assert words in result.complaint
 
 
-RENAMED_PLACES = {
-    "batch_pieces": "pretrain",
-    "engine": "corpus",
-    "formed": "pretrain.objective",
-    "kind_bonus": "features.korquad.task",
-    "layer_decay": "finetune.nsmc.plan",
-    "mark_matches": "features.korquad.task",
-    "mask_rate": "pretrain.objective",
-    "max_answer_pieces": "features.korquad.task",
-    "max_question_pieces": "features.korquad.task",
-    "phrase_bonus": "features.korquad.task",
-    "pieces": "pretrain",
-    "sentence_bonus": "features.korquad.task",
-    "short_share": "pretrain.objective",
-    "weights": "finetune.nsmc",
-    "whole": "pretrain.objective",
-}
-"""Where in the recipe tiny each renamed option was."""
-
-
-def test_every_renamed_option_has_its_place() -> None:
-    assert RENAMED_PLACES.keys() == RENAMED.keys()
-
-
-@pytest.mark.parametrize("old", RENAMED)
-def test_old_option_name_is_refused_with_the_new_name(old: str) -> None:
-    objective = "mlm" if old == "formed" else "mlm_nsp"  # the only option of another objective than tiny's
-    settings = [f"pretrain.objective.name={objective}", f"{RENAMED_PLACES[old]}.{old}=1"]
-    with pytest.raises(ValidationError) as refused:
-        Recipe.model_validate(recipe_file.load("tiny", settings))
-    assert errors_of(refused.value)[0] == (
-        f"{RENAMED_PLACES[old]}: unknown key '{old}'; it is called '{RENAMED[old]}' now"
-    )
-
-
-@pytest.mark.parametrize("section", ("pretrain", "finetune.nsmc"))
-def test_replaced_option_is_refused_with_what_replaced_it(section: Any) -> None:
-    content = recipe_file.load("tiny", [f"{section}.plan.gradient_accumulation_steps=2"])
-    with pytest.raises(ValidationError) as refused:
-        Recipe.model_validate(content)
-    assert errors_of(refused.value)[0] == (
-        f"{section}.plan: unknown key 'gradient_accumulation_steps'; 'max_tokens_per_device' has replaced it, with "
-        "another meaning"
-    )
-
-
 def test_all_wrong_options_are_named_at_once() -> None:
     settings = [
         "shards.heldout=1",
@@ -284,11 +238,6 @@ def test_an_error_names_the_place_and_the_group_that_an_option_belongs_to(settin
 def test_options_that_exclude_each_other_are_refused(settings: Any, key_word: str, corpora, kobert) -> None:
     options = [option for setting in (f"data_dir={corpora}", *settings) for option in ("--set", setting)]
     assert key_word in kobert("check", "tiny", *options).complaint
-
-
-def test_old_option_name_is_refused_on_the_command_line(corpora, kobert) -> None:
-    result = kobert("check", "tiny", "--set", f"data_dir={corpora}", "--set", "pretrain.pieces=1")
-    assert "pretrain: unknown key 'pieces'; it is called 'total_tokens' now" in result.complaint
 
 
 def test_a_distillation_needs_texts_to_label() -> None:

@@ -127,8 +127,3 @@ def _segmentation(
         spans = zip(starts.tolist(), ends.tolist(), replaced, strict=True)
         spellings = [text[start:end] if spelling is None else spelling for start, end, spelling in spans]
     return Segmentation(starts, ends, sentences, initials(text, starts, ends), spellings)
-
-
-def analysis_parts(folder: Path) -> list[Path]:
-    """The parts of an analysis in order."""
-    return sorted(folder.glob("part-*.parquet"))

@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import Any
 
 from kobert_pipeline.config import plugins, recipe_file
-from kobert_pipeline.config.options import Options, Plugin
+from kobert_pipeline.config.options import Options, Plugin, option_classes
 from kobert_pipeline.errors import MAX_NAME_LENGTH, UserError, did_you_mean
 from kobert_pipeline.pipeline.recipe import Recipe
 from kobert_pipeline.pretrain.architecture import Architecture
@@ -93,7 +93,7 @@ def _stage(path: str) -> dict[str, Any]:
 
 
 def _options(annotation: Any) -> type[Options] | None:
-    return next(iter(plugins.option_classes(annotation)), None)
+    return next(iter(option_classes(annotation)), None)
 
 
 def _parameters(plugin: type[Plugin]) -> dict[str, int]:

@@ -8,6 +8,7 @@ import importlib
 import pkgutil
 import re
 from collections.abc import Mapping
+from operator import itemgetter
 from types import UnionType
 from typing import Annotated, Any, ClassVar, Self, Union, get_args, get_origin
 
@@ -20,32 +21,9 @@ from kobert_pipeline.errors import UserError, did_you_mean
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
 """A random seed."""
 
-RENAMED = {
-    "batch_pieces": "batch_tokens",
-    "engine": "executor",
-    "formed": "sequence_format",
-    "kind_bonus": "answer_priors.type",
-    "layer_decay": "layerwise_lr_decay",
-    "mark_matches": "exact_match_feature",
-    "mask_rate": "mlm_probability",
-    "max_answer_pieces": "max_answer_tokens",
-    "max_question_pieces": "max_question_tokens",
-    "phrase_bonus": "answer_priors.phrase",
-    "pieces": "total_tokens",
-    "sentence_bonus": "answer_priors.overlap",
-    "short_share": "short_seq_prob",
-    "weights": "init",
-    "whole": "mask_unit",
-}
-"""Options that were renamed, also into a group of options: the error for an old name gives the new one."""
-
-REPLACED = {"gradient_accumulation_steps": "max_tokens_per_device"}
-"""Options replaced by one whose values mean something else: the error names that one."""
-
 
 class Options(BaseModel):
-    """Frozen options. An unknown key is an error that suggests the nearest name, the group that has it, or the new name
-    of an option that was renamed or replaced."""
+    """Frozen options. An unknown key is an error that suggests the nearest name, or the group that has it."""
 
     # without pydantic's attribute docstrings, which it reads from the source of every class at import: a tenth of the
     # time to a first answer; `plugins.docstrings` reads them where they are shown
@@ -60,11 +38,7 @@ class Options(BaseModel):
         for key in values:
             if key in cls.model_fields:
                 continue
-            if new_name := cls.new_name(str(key)):
-                hint = f"; it is called '{new_name}' now"
-            elif (successor := REPLACED.get(str(key))) in cls.model_fields:
-                hint = f"; '{successor}' has replaced it, with another meaning"
-            elif groups := cls._groups_with(str(key)):
+            if groups := cls._groups_with(str(key)):
                 guesses = " or ".join(f"'{group}.{key}'" for group in groups)
                 hint = f" - did you mean {guesses}?{did_you_mean('', cls.model_fields)}"
             else:
@@ -73,12 +47,6 @@ class Options(BaseModel):
         if unknown:
             raise PydanticCustomError("unknown_key", "{message}", {"message": "; ".join(unknown)})
         return {key: cls._with_default_name(key, value) for key, value in values.items()}
-
-    @classmethod
-    def new_name(cls, key: str) -> str:
-        """What an option of this class that was called `key` is called now; "" where none was."""
-        name = RENAMED.get(key, "")
-        return name if name.partition(".")[0] in cls.model_fields else ""
 
     @classmethod
     def _with_default_name(cls, key: str, value: Any) -> Any:
@@ -92,24 +60,27 @@ class Options(BaseModel):
     @classmethod
     def _groups_with(cls, key: str) -> list[str]:
         """The groups of options in this class that have the option `key`; groups that may be null come last."""
-        never_null, optional = list[str](), list[str]()
-        for name, option in cls.model_fields.items():
-            # only `X | None` is looked into: in lists and dicts of groups, a number or a name precedes the option
-            union = get_origin(option.annotation) in (Union, UnionType)
-            for kind in get_args(option.annotation) if union else (option.annotation,):
-                # what options a plug-in has depends on the variant
-                if (
-                    isinstance(kind, type)
-                    and issubclass(kind, Options)
-                    and not issubclass(kind, Plugin)
-                    and key in kind.model_fields
-                ):
-                    (optional if union else never_null).append(name)
-        return never_null + optional
+        # in lists and dicts of groups a number or a name precedes the option, and what options a plug-in has depends on
+        # the variant
+        groups = [
+            (get_origin(option.annotation) is not None, name)
+            for name, option in cls.model_fields.items()
+            if get_origin(option.annotation) in (None, Union, UnionType)
+            for group in option_classes(option.annotation)
+            if not issubclass(group, Plugin) and key in group.model_fields
+        ]
+        return [name for _, name in sorted(groups, key=itemgetter(0))]
 
     def dump(self) -> dict[str, Any]:
         """The options as JSON values, for fingerprints and manifests."""
         return self.model_dump(mode="json")
+
+
+def option_classes(annotation: Any) -> list[type[Options]]:
+    """The option classes inside a type annotation."""
+    if isinstance(annotation, type) and issubclass(annotation, Options):
+        return [annotation]
+    return [options for part in get_args(annotation) for options in option_classes(part)]
 
 
 class Plugin(Options):

@@ -10,7 +10,7 @@ from itertools import pairwise
 from textwrap import dedent
 from typing import Any, get_args
 
-from kobert_pipeline.config.options import Options, Plugin
+from kobert_pipeline.config.options import Options, Plugin, option_classes
 from kobert_pipeline.errors import UserError, did_you_mean
 
 CONTRACTS = {
@@ -99,13 +99,6 @@ def _kind_text(annotation: Any, plugin: type[Plugin] | None, group: type[Options
     else:
         return text
     return f"{text.partition('[')[0]} of {kind}" if "[" in text else kind
-
-
-def option_classes(annotation: Any) -> list[type[Options]]:
-    """The option classes inside a type annotation."""
-    if isinstance(annotation, type) and issubclass(annotation, Options):
-        return [annotation]
-    return [options for part in get_args(annotation) for options in option_classes(part)]
 
 
 def _type_text(annotation: Any) -> str:

@@ -182,7 +182,7 @@ def apply_setting(content: dict[str, Any], setting: str) -> None:
     node: Any = content
     for part in path:
         node = node[_index(node, part, setting)] if isinstance(node, list) else node.setdefault(part, {})
-        if node is None or not isinstance(node, (dict, list)):
+        if not isinstance(node, (dict, list)):
             raise UserError(f"--set {setting!r}: {part!r} is a value, it has no options below it")
     if UNWRITABLE.search(setting):
         raise UserError(f"--set {setting!r:.80} holds a null byte or bytes that are not UTF-8")

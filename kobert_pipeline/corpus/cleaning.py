@@ -21,6 +21,7 @@ BLANKS = re.compile(r"[^\S\n]+")
 # not digits (1000000 is a number), and white space is normalized anyway
 RUN = re.compile(r"([^\d\s])\1{2,}")
 PAIR = re.compile(r"([^\d\s])\1+")
+LINE_ENDS = re.compile("\r\n|[\r\u2028\u2029\x85\x0b\x0c]")
 LINES = re.compile(r" ?\n[ \n]*")
 
 
@@ -107,13 +108,4 @@ def _unescape(entity: str) -> str:
 
 def _visible_lines(text: str) -> str:
     """`text` without invisible characters and with \n as its only line end."""
-    return (
-        remove_invisible(replace_surrogates(text))
-        .replace("\r\n", "\n")
-        .replace("\r", "\n")
-        .replace("\u2028", "\n")
-        .replace("\u2029", "\n")
-        .replace("\x85", "\n")
-        .replace("\x0b", "\n")
-        .replace("\x0c", "\n")
-    )
+    return LINE_ENDS.sub("\n", remove_invisible(replace_surrogates(text)))

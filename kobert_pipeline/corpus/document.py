@@ -153,7 +153,7 @@ def documents_from(corpus: Path, patterns: Collection[str]) -> Iterator[Document
 
 
 def document_parts(folder: Path) -> list[Path]:
-    """The part files of a corpus, in order."""
+    """The part files of a corpus or an analysis, in order."""
     return sorted(folder.glob("part-*.parquet"))
 
 

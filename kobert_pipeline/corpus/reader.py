@@ -171,6 +171,20 @@ class Reader(Plugin):
             skipped.note("files_read_in_part" if was_read else "files_skipped", problem)
 
 
+class Encoded(Reader):
+    """A reader of files of text."""
+
+    encoding: str | None = None
+    """Encoding of the files; null: detected among UTF-8, CP949 (EUC-KR) and UTF-16."""
+
+
+class Ordered(Reader):
+    """A reader of documents whose paragraphs may have an order."""
+
+    ordered: bool = True
+    """Whether the order of paragraphs means anything."""
+
+
 def gathered(
     path: Path, rows: Iterable[Row | UnreadableInput], key: str, columns: Sequence[str]
 ) -> Iterator[Document | UnreadableInput]:

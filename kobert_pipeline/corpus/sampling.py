@@ -64,13 +64,9 @@ class Excerpt:
         )
 
 
-def findings(options: CorpusOptions, data_dir: Path) -> list[Finding]:
-    """The problems in a sample of all files: at most one for each file, and one for each pattern without files."""
-    return check_sources(options, data_dir)[0]
-
-
 def check_sources(options: CorpusOptions, data_dir: Path) -> tuple[list[Finding], list[str]]:
-    """The `findings`, and for each source that can be read what it was taken for."""
+    """The problems in a sample of all files, at most one for each file and one for each pattern without files, and for
+    each source that can be read what it was taken for."""
     problems, taken_for = list[Finding](), list[str]()
     sources = [(reader, True) for reader in options.sources]
     evaluation_sets = [(reader, False) for reader in options.decontaminate]  # these must be read completely
@@ -117,13 +113,9 @@ def left_out(options: CorpusOptions, data_dir: Path) -> list[str]:
     return sentences
 
 
-def check_file(reader: Reader, path: Path, may_skip: bool) -> Finding | None:
-    """The problems in a sample of one file, or None. Where the reader `may_skip`, the sentence says how."""
-    return read_sample(reader, path, may_skip)[0]
-
-
 def read_sample(reader: Reader, path: Path, may_skip: bool) -> tuple[Finding | None, Excerpt | None]:
-    """What `check_file` gives, and an excerpt, None where something was unreadable and no document was read."""
+    """The problems in a sample of one file, or None, and an excerpt, None where something was unreadable and no
+    document was read. Where the reader `may_skip`, the sentence says how."""
     problems, documents, with_markup, characters, line = list[UnreadableInput](), 0, 0, 0, ""
     if not path.exists():
         return None, None  # a data set of the Hub: nothing is downloaded before the run

@@ -156,7 +156,7 @@ def sum_counts(work: Path) -> dict[str, Any]:
         total.update(report["counts"])
         sources.setdefault(report["source"], Counter()).update(report["counts"])
         samples += report["samples"]
-        recurring += report.get("recurring_samples", [])  # older reports have none
+        recurring += report["recurring_samples"]
         skipped += report["skipped"]
         for problem in report["skipped"][:1]:
             first_problems.setdefault(report["source"], problem)

@@ -23,18 +23,11 @@ TASK_BY_HEAD = {
 
 
 def task_options(folder: Path, config: dict[str, Any]) -> dict[str, Any]:
-    """The options of the task that a checkpoint was fine-tuned on, {} where it does not name one. Raises UserError
-    where it stores an option under an old name."""
+    """The options of the task that a checkpoint was fine-tuned on, {} where it does not name one."""
     name, state = fine_tuned_for(config)
     if name not in Task.names():
         return {}
     task, options = Task.variant(name), recipe_options(folder / "training_manifest.json", name)
-    for old_name in (*state, *options):
-        if new_name := task.new_name(old_name):
-            raise UserError(
-                f"{folder} stores the option '{old_name}' of the task {name}, which is called '{new_name}' now; train "
-                "and publish it again, or rename it in config.json and training_manifest.json and delete manifest.json"
-            )
     # predictions depend on the config alone; the training manifest adds how files are read, such as column names
     inference = {key: state[key] for key in task.inference_options if key in state}
     return {**options, "name": name, **inference}

@@ -246,7 +246,7 @@ class Recipe(Options):
             self._check_init(name, tuned.earlier)
         if tuned.distill:
             self._check_distillation(name, tuned.distill, features)
-        for option in ("ngrams", "with_ngrams"):  # they take the rows of the features for texts
+        for option in ("ngrams", "with_ngrams", "distill"):  # they take the rows of the features for texts
             if getattr(tuned, option) and not labels_single_texts(task):
                 raise ValueError(
                     f"finetune.{name}.{option} needs a task that gives a single text one of several labels, but "
@@ -278,11 +278,6 @@ class Recipe(Options):
                     f"{where}.teachers has '{teacher}', which is not an earlier fine-tuning on the features "
                     f"'{features}'{did_you_mean(teacher, teachers)}"
                 )
-        if not labels_single_texts(self.features[features].task):
-            raise ValueError(
-                f"{where} needs a task that gives a single text one of several labels, but {features} is for "
-                f"{self.features[features].task.name}; leave it out"
-            )
         if self.corpus is None:
             raise ValueError(f"{where} labels texts of the corpus, but the recipe has none; name its sources")
 

@@ -158,7 +158,7 @@ def elapsed_before(folder: Path) -> Elapsed:
     if not path.exists():
         return Elapsed(0, 0)
     recorded = read_json_with_digest(path)
-    return Elapsed(recorded["seconds"], recorded.get("cpu_seconds", 0))  # runs before this version did not count it
+    return Elapsed(recorded["seconds"], recorded["cpu_seconds"])
 
 
 def _cpu_seconds() -> float:
@@ -234,8 +234,7 @@ def read_record(folder: Path) -> dict[str, Any]:
 def stale_record(folder: Path, record: Record) -> dict[str, Any] | None:
     """The record that the folder was finished with, else the one it was started with, if that is another one; None for
     the same one, and for a folder that was not started."""
-    path = folder / (FINISHED if is_finished(folder) else STARTED)
-    before = read_json_with_digest(path) if path.is_file() else None
+    before = read_record(folder)
     return before if before and before["fingerprint"] != record.fingerprint else None
 
 

@@ -135,7 +135,9 @@ def run(
             outcomes.append(outcome)
             display.say(f"{outcome.status:8} {job.title}  ({outcome.seconds:.1f} s)")
     _leave_group()
-    _raise_postponed(list(postponed.values()))
+    if postponed:
+        titles = ", ".join(job.title for job in postponed.values())
+        raise Postponed(f"the test sets of {titles} wait; the same command without --before-test reads them")
     return outcomes
 
 
@@ -143,12 +145,6 @@ def chosen_jobs(planned: list[Job], only: str | None, until: str | None) -> list
     """The jobs of the single stage `only`, or up to the stage `until`; all without either."""
     last = STAGES.index(until) if until else len(STAGES)
     return [job for job in planned if only in (None, job.stage) and STAGES.index(job.stage) <= last]
-
-
-def _raise_postponed(jobs: list[Job]) -> None:
-    if jobs:
-        titles = ", ".join(job.title for job in jobs)
-        raise Postponed(f"the test sets of {titles} wait; the same command without --before-test reads them")
 
 
 def _run_or_postpone(

@@ -23,8 +23,6 @@ RECORDS = (STARTED, FINISHED, "logs/elapsed.json")
 WORKING = ("logs", "checkpoints", "work")
 """Subfolders that are not part of the result: the manifest does not list their files, and `kobert clean` may delete the
 files of the last two."""
-RECORD_OF_0_1 = "begun.json"
-"""The name of `started.json` in version 0.1, whose folders are recognized and refused."""
 
 
 def is_started(folder: Path) -> bool:
@@ -66,15 +64,10 @@ def refuse_foreign_files(folder: Path) -> None:
 
 
 def written_by(folder: Path) -> tuple[str, ...]:
-    """The patterns in the folder's record, none if it has no record. Raises NotOurs for a folder of version 0.1."""
+    """The patterns in the folder's record, none if it has no record."""
     for name in (STARTED, FINISHED):
         if (folder / name).is_file():
             return tuple(read_json_with_digest(folder / name).get("writes", ()))
-    if (folder / RECORD_OF_0_1).is_file():
-        raise NotOurs(
-            f"{folder} was made by kobert 0.1, whose records this version cannot read; choose another --run-dir, or "
-            "move it away"
-        )
     return ()
 
 

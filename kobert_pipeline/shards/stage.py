@@ -15,7 +15,7 @@ import numpy as np
 from pydantic import Field
 from tokenizers import Tokenizer
 
-from kobert_pipeline.analysis.analyzed import AnalyzedDocument, analysis_parts, read_analysis
+from kobert_pipeline.analysis.analyzed import AnalyzedDocument, read_analysis
 from kobert_pipeline.config.options import Options
 from kobert_pipeline.corpus.document import (
     count_documents,
@@ -70,7 +70,7 @@ def run(
 ) -> dict[str, Any]:
     """Write a train and a held-out shard per part of the analysis, in `num_workers` processes or where another
     `executor` runs them; returns counts. Raises UserError, before any work, when a split would be empty."""
-    parts = Parts(analysis_parts(analysis), tokenizer)
+    parts = Parts(document_parts(analysis), tokenizer)
     counts = _write(options, parts, out, executor, num_workers)
     judge_rate("shards: the corpus", counts["train_unknown_rate"], parts.backend())
     return counts

@@ -9,9 +9,9 @@ from typing import Any, Literal
 from pydantic import Field, field_validator, model_validator
 from tokenizers import Tokenizer
 
-from kobert_pipeline.analysis.analyzed import AnalyzedDocument, analysis_parts, read_analysis, read_texts
+from kobert_pipeline.analysis.analyzed import AnalyzedDocument, read_analysis, read_texts
 from kobert_pipeline.config.options import Options
-from kobert_pipeline.corpus.document import count_documents
+from kobert_pipeline.corpus.document import count_documents, document_parts
 from kobert_pipeline.corpus.reader import Reader, refuse_skipping
 from kobert_pipeline.download.sources import all_files
 from kobert_pipeline.errors import UserError
@@ -242,7 +242,7 @@ def advice(supported: int, alphabet: int, limit_alphabet: int | None) -> str:
 def corpus_lines(analysis: Path, activity: str = "reading", limit: int | None = None) -> Iterator[str]:
     """The input of the trainers: one document per line, its marked morphemes separated by spaces. `activity` says what
     they are read for; with a `limit` of characters they are those of each part's first documents."""
-    document_count = None if limit else count_documents(analysis_parts(analysis))
+    document_count = None if limit else count_documents(document_parts(analysis))
     for document in track(documents(analysis, limit), activity, document_count, "documents"):
         yield " ".join(document.words())
     report_progress("computing the vocabulary")  # a trainer that has read everything does not say how far it is
@@ -251,7 +251,7 @@ def corpus_lines(analysis: Path, activity: str = "reading", limit: int | None = 
 def documents(analysis: Path, limit: int | None) -> Iterator[AnalyzedDocument]:
     """The documents of all parts, in order, or with a `limit` the first ones of each part, which have about so many
     characters in all."""
-    parts = analysis_parts(analysis)
+    parts = document_parts(analysis)
     for part in parts:
         characters = 0
         for document in read_analysis(part):
@@ -326,7 +326,7 @@ def evaluate_beside(name: str, other: Any, texts: Iterator[str], count: int) -> 
 def sample(analysis: Path, documents: int) -> tuple[Iterator[str], int]:
     """The texts of about `documents` documents, the same share of every part and evenly spread in it, and how many
     there are."""
-    sizes = {part: count_documents([part]) for part in analysis_parts(analysis)}
+    sizes = {part: count_documents([part]) for part in document_parts(analysis)}
     share = min(1, documents / max(1, sum(sizes.values())))
     taken = {part: math.ceil(share * size) for part, size in sizes.items()}
     chosen = {part: {index * sizes[part] // count for index in range(count)} for part, count in taken.items()}

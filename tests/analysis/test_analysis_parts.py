@@ -7,7 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kobert_pipeline.analysis import stage
-from kobert_pipeline.analysis.analyzed import AnalyzedDocument, analysis_parts, read_analysis, write_analysis
+from kobert_pipeline.analysis.analyzed import AnalyzedDocument, read_analysis, write_analysis
 from kobert_pipeline.analysis.stage import AnalysisOptions, run
 from kobert_pipeline.corpus.document import Document, document_parts, read_documents, write_documents
 from kobert_pipeline.corpus.executor import Executor
@@ -53,10 +53,10 @@ def test_tokens_are_the_marked_morphemes(kiwi):
 
 
 def test_the_stage_stores_the_analyzers_morphemes_of_every_part(front_end, kiwi):
-    assert [path.name for path in analysis_parts(front_end.analysis)] == [
+    assert [path.name for path in document_parts(front_end.analysis)] == [
         path.name for path in document_parts(front_end.corpus)
     ]
-    assert len(analysis_parts(front_end.analysis)) > 1
+    assert len(document_parts(front_end.analysis)) > 1
     for path in document_parts(front_end.corpus):
         documents = list(read_documents(path))
         rows = list(read_analysis(front_end.analysis / path.name))
@@ -103,7 +103,7 @@ def test_sentences_within_a_line_are_counted(small, kiwi):
 
 def test_a_finished_part_is_not_analysed_again(small):
     counts = analyse(small)
-    first, second = analysis_parts(small / "out")
+    first, second = document_parts(small / "out")
     (small / "out" / f"{second.name}.done.json").unlink()
     before, content = first.stat().st_mtime_ns, second.read_bytes()
     second.write_bytes(b"half a file")
@@ -123,7 +123,7 @@ def test_a_finished_parts_counts_are_taken_from_its_mark(small):
 
 def test_a_part_that_changed_is_named(small):
     analyse(small)
-    part = analysis_parts(small / "out")[1]
+    part = document_parts(small / "out")[1]
     part.write_bytes(part.read_bytes()[:-1])
     with pytest.raises(UserError, match=r"part-00001\.parquet has changed"):
         analyse(small)
@@ -141,7 +141,7 @@ def test_every_part_is_read_once_and_one_without_documents_is_written_too(tmp_pa
     counts = run(options, tmp_path / "corpus", tmp_path, tmp_path / "out", num_workers=1)
     assert read == list(texts)
     assert counts["documents"] == 3
-    found = {path.stem: [row.document.text for row in read_analysis(path)] for path in analysis_parts(tmp_path / "out")}
+    found = {path.stem: [row.document.text for row in read_analysis(path)] for path in document_parts(tmp_path / "out")}
     assert found == texts
 
 
@@ -169,5 +169,5 @@ def test_part_by_part_the_analysis_is_the_same(tmp_path):
     counts = run(options, corpus, tmp_path, tmp_path / "here", 1)
     assert counts["documents"] == 6
     assert run(options, corpus, tmp_path, tmp_path / "there", executor=OneByOne(name="one")) == counts
-    for path in analysis_parts(tmp_path / "here"):
+    for path in document_parts(tmp_path / "here"):
         assert (tmp_path / "there" / path.name).read_bytes() == path.read_bytes()

@@ -11,11 +11,11 @@ import pytest
 from faulty import DiesAtItsFirstStart, FaultySegmenter
 
 from kobert_pipeline.analysis import stage
-from kobert_pipeline.analysis.analyzed import analysis_parts, read_analysis
+from kobert_pipeline.analysis.analyzed import read_analysis
 from kobert_pipeline.analysis.stage import AnalysisOptions, run
 from kobert_pipeline.analysis.workers import CHUNK_CHARACTERS, FailedDocument, Workers
 from kobert_pipeline.corpus.cleaning import clean
-from kobert_pipeline.corpus.document import Document, write_documents
+from kobert_pipeline.corpus.document import Document, document_parts, write_documents
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.morphemes.segmenter import Segmenter, batches_of
 
@@ -105,7 +105,7 @@ def test_absurd_texts_are_analysed_like_others(tmp_path, share):
     corpus = corpus_of(tmp_path, [*texts, "그는 갔다"])
     counts = run(AnalysisOptions(), corpus, tmp_path, tmp_path / "out", num_workers=1)
     assert (counts["documents"], counts["failed"]) == (len(texts) + 1, [])
-    for row in (row for part in analysis_parts(tmp_path / "out") for row in read_analysis(part)):
+    for row in (row for part in document_parts(tmp_path / "out") for row in read_analysis(part)):
         text = row.document.text
         assert "".join(text[one.start : one.end] for one in row.segmentation) == "".join(text.split())
 

@@ -20,7 +20,7 @@ from kobert_pipeline.corpus.reader import LISTED, Reader, Skipped
 from kobert_pipeline.corpus.readers.datasets import HubDataset
 from kobert_pipeline.corpus.readers.html import Html
 from kobert_pipeline.corpus.readers.jsonl import JsonLines
-from kobert_pipeline.corpus.sampling import ROWS, check_file, findings
+from kobert_pipeline.corpus.sampling import ROWS, check_sources, read_sample
 from kobert_pipeline.corpus.stage import run
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.tables.unreadable import UnreadableInput
@@ -192,7 +192,7 @@ def test_files_in_which_nothing_is_found_are_refused_by_a_check_and_by_a_run(nam
     ):
         message = f"corpus.{option}: {name} has no text that the reader {reader['name']} finds"
         chosen = CorpusOptions.model_validate(options)
-        assert [finding.sentence[: len(message)] for finding in findings(chosen, tmp_path)] == [message], option
+        assert [finding.sentence[: len(message)] for finding in check_sources(chosen, tmp_path)[0]] == [message], option
         with pytest.raises(UserError, match=message):
             run(chosen, tmp_path, tmp_path / f"out-{option}", num_workers=1)
 
@@ -210,7 +210,7 @@ def test_a_source_of_which_nothing_can_be_read_quotes_its_own_problem(tmp_path):
         UserError, match=r"nothing of \*\.jsonl could be read.*a\.jsonl, line 1: there is no key 'text'"
     ):
         run(options, tmp_path, tmp_path / "out")
-    refused = [finding.sentence for finding in findings(options, tmp_path) if not finding.skipped]
+    refused = [finding.sentence for finding in check_sources(options, tmp_path)[0] if not finding.skipped]
     assert (
         len(refused) == 1
         and "nothing of *.jsonl could be read" in refused[0]
@@ -218,7 +218,7 @@ def test_a_source_of_which_nothing_can_be_read_quotes_its_own_problem(tmp_path):
     )
     # where one row can be read, as in a file that breaks off, the run skips the others
     sources[1]["path"] = "*.jsonl*"
-    found = findings(CorpusOptions.model_validate({"sources": sources}), tmp_path)
+    found, _ = check_sources(CorpusOptions.model_validate({"sources": sources}), tmp_path)
     assert len(found) == 3 and all(finding.skipped for finding in found)
 
 
@@ -339,9 +339,9 @@ def test_a_sample_says_nothing_of_the_rows_after_it(tmp_path):
     lines = [f'{{"id": {i}, "text": "가"}}' for i in range(ROWS)] + ["broken"]
     (tmp_path / "a.jsonl").write_text("\n".join(lines), encoding="utf-8")
     options = CorpusOptions.model_validate({"sources": [{"name": "jsonl", "path": "a.jsonl"}]})
-    assert findings(options, tmp_path) == []
+    assert check_sources(options, tmp_path)[0] == []
     (tmp_path / "a.jsonl").write_text("\n".join(lines[1:]), encoding="utf-8")
-    assert f"line {ROWS}: not JSON" in findings(options, tmp_path)[0].sentence
+    assert f"line {ROWS}: not JSON" in check_sources(options, tmp_path)[0][0].sentence
 
 
 def test_text_with_some_markup_is_text(tmp_path):
@@ -365,10 +365,10 @@ def test_text_with_some_markup_is_text(tmp_path):
 
 
 def test_what_cannot_be_sampled_is_no_problem_of_a_file(tmp_path, monkeypatch):
-    assert check_file(HubDataset(path="owner/name", revision="abc"), tmp_path / "owner" / "name", True) is None
+    assert read_sample(HubDataset(path="owner/name", revision="abc"), tmp_path / "owner" / "name", True)[0] is None
     monkeypatch.setitem(sys.modules, "trafilatura", None)
     (tmp_path / "page.html").write_text(page("쪽"), encoding="utf-8")
-    found = check_file(Html(path="page.html"), tmp_path / "page.html", True)
+    found, _ = read_sample(Html(path="page.html"), tmp_path / "page.html", True)
     assert "kobert-pipeline[html]" in found.sentence and not found.skipped
 
 
@@ -379,7 +379,7 @@ def test_only_the_beginning_of_a_compressed_file_is_unpacked_by_a_check(unpacked
     monkeypatch.setattr(sampling, "ROWS", 1)
     text = "".join(f'{{"text": "{random.random()}"}}\n' for _ in range(5_000)).encode()
     (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(text)[:-40])
-    found = check_file(JsonLines(path="a.jsonl.gz", id=None), tmp_path / "a.jsonl.gz", True)
+    found, _ = read_sample(JsonLines(path="a.jsonl.gz", id=None), tmp_path / "a.jsonl.gz", True)
     assert (found is not None) == is_damaged
 
 

@@ -10,7 +10,6 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from kobert_pipeline.checkpoint import stage as checkpoint_stage
-from kobert_pipeline.config.options import RENAMED
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import read_json, write_json
 from kobert_pipeline.serve.model import ServedModel
@@ -170,26 +169,6 @@ def test_weights_of_the_encoder_that_its_model_does_not_have_are_refused(
     else:
         assert result.code == 0
         assert checkpoint_stage.run(str(folder), tmp_path / "stage")["parameters"]
-
-
-@pytest.mark.parametrize(
-    ("file", "new_name", "old_name"),
-    [
-        ("training_manifest.json", "max_answer_tokens", "max_answer_pieces"),
-        ("config.json", "stride", "mark_matches"),
-        ("config.json", "stride", "kind_bonus"),
-    ],
-)
-def test_a_checkpoint_that_stores_an_option_under_an_old_name_is_refused(
-    file: str, new_name: str, old_name: str, tiny: Any, tmp_path: Path, kobert: Callable
-) -> None:
-    folder = Path(shutil.copytree(tiny.run_dir / "publish" / "korquad", tmp_path / "old"))
-    (folder / "manifest.json").unlink()  # as a folder that was downloaded
-    text = (folder / file).read_text(encoding="utf-8")
-    assert f'"{new_name}"' in text
-    (folder / file).write_text(text.replace(f'"{new_name}"', f'"{old_name}"'), encoding="utf-8")
-    complaint = kobert("predict", folder, "한글은 세종대왕이 만들었다.", "--question", "누가 만들었는가?").complaint
-    assert f"stores the option '{old_name}'" in complaint and f"called '{RENAMED[old_name]}' now" in complaint
 
 
 def test_half_an_emoji_of_a_json_file_is_read_by_every_tokenizer(tiny: Any, tmp_path: Path, kobert: Callable) -> None:

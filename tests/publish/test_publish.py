@@ -178,15 +178,15 @@ def test_logits_in_a_fresh_process_equal_those_of_the_trained_model(elsewhere, t
 
 
 def test_published_ids_equal_the_shards_on_every_document(tiny) -> None:
-    from kobert_pipeline.analysis.analyzed import analysis_parts, read_analysis
-    from kobert_pipeline.corpus.document import in_split
+    from kobert_pipeline.analysis.analyzed import read_analysis
+    from kobert_pipeline.corpus.document import document_parts, in_split
     from kobert_pipeline.inference.loading import load_tokenizer
     from kobert_pipeline.shards.format import open_shard
 
     tokenizer = load_tokenizer(tiny.run_dir / "publish" / "mlm")
     share = json.loads((tiny.run_dir / "shards" / "manifest.json").read_text())["options"]["held_out"]
     checked = 0
-    for part in analysis_parts(tiny.run_dir / "analysis"):
+    for part in document_parts(tiny.run_dir / "analysis"):
         documents = [row.document for row in read_analysis(part)]
         for split in ("train", "held_out"):
             shard = open_shard(tiny.run_dir / "shards", f"{split}-{part.stem.removeprefix('part-')}")

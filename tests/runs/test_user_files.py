@@ -110,16 +110,6 @@ def test_a_stage_moved_to_another_disk_and_linked_is_used_and_redone_there(tiny,
     assert (run_dir / "shards").is_symlink() and (elsewhere / "manifest.json").is_file()
 
 
-def test_the_run_of_version_0_1_is_refused_in_one_sentence(tiny, tmp_path, kobert) -> None:
-    run_dir = tmp_path / "x"
-    (run_dir / "corpus").mkdir(parents=True)
-    for name in ("begun.json", "part-00000.parquet"):
-        (run_dir / "corpus" / name).write_text("{}")
-    complaint = kobert("run", tiny.recipe, "--run-dir", run_dir).complaint
-    assert "made by kobert 0.1" in complaint and "--run-dir" in complaint
-    assert len(contents(run_dir)) == 2
-
-
 def test_names_in_recipes_are_plain_file_names(tiny, tmp_path, kobert) -> None:
     for number, section in enumerate(["features", "finetune", "publish"]):
         place = tmp_path / str(number)

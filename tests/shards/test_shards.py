@@ -10,9 +10,9 @@ import pytest
 from front_end import loaded
 from tokenizers import Tokenizer, models
 
-from kobert_pipeline.analysis.analyzed import AnalyzedDocument, analysis_parts, read_analysis
+from kobert_pipeline.analysis.analyzed import AnalyzedDocument, read_analysis
 from kobert_pipeline.corpus.cleaning import clean
-from kobert_pipeline.corpus.document import Document, in_split
+from kobert_pipeline.corpus.document import Document, document_parts, in_split
 from kobert_pipeline.corpus.readers.jsonl import JsonLines
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.morphemes.morpheme_tokenizer import VOCABULARY_FILE
@@ -48,7 +48,7 @@ def backend(front_end):
 
 @pytest.fixture(scope="module")
 def rows(front_end):
-    return [row for part in analysis_parts(front_end.analysis) for row in read_analysis(part)]
+    return [row for part in document_parts(front_end.analysis) for row in read_analysis(part)]
 
 
 def analysed(analyzer, texts, ordered=True):

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from front_end import loaded
 
-from kobert_pipeline.analysis.analyzed import analysis_parts, read_analysis
+from kobert_pipeline.analysis.analyzed import read_analysis
+from kobert_pipeline.corpus.document import document_parts
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.morphemes.morpheme import WORD_MARK
 from kobert_pipeline.morphemes.morpheme_tokenizer import VOCABULARY_FILE, MorphemeTokenizer
@@ -50,7 +51,7 @@ def backends(folders):
 
 @pytest.fixture(scope="module")
 def rows(front_end):
-    return [row for part in analysis_parts(front_end.analysis) for row in read_analysis(part)]
+    return [row for part in document_parts(front_end.analysis) for row in read_analysis(part)]
 
 
 def test_the_families_are_all_there_are():

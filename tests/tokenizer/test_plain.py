@@ -13,7 +13,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from kobert_pipeline.analysis.analyzed import analysis_parts, read_analysis
+from kobert_pipeline.analysis.analyzed import read_analysis
+from kobert_pipeline.corpus.document import document_parts
 from kobert_pipeline.files import read_json
 from kobert_pipeline.morphemes.morpheme import WORD_MARK
 from kobert_pipeline.morphemes.morpheme_tokenizer import VOCABULARY_FILE
@@ -213,7 +214,7 @@ def measured(request, front_end, tmp_path_factory):
 def test_the_agreement_in_the_report_is_that_of_a_recount(front_end, measured):
     backend = read_morpheme_backend(measured / VOCABULARY_FILE)
     plain = Tokenizer.from_file(str(measured / PLAIN / "tokenizer.json"))
-    rows = [row for part in analysis_parts(front_end.analysis) for row in read_analysis(part)]
+    rows = [row for part in document_parts(front_end.analysis) for row in read_analysis(part)]
     agreeing = total = 0
     for row in rows:
         encoding = backend.encode(row.words(), is_pretokenized=True, add_special_tokens=False)

@@ -7,7 +7,8 @@ from front_end import PROPERTY, VOCAB_SIZE, loaded
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kobert_pipeline.analysis.analyzed import analysis_parts, read_analysis, write_analysis
+from kobert_pipeline.analysis.analyzed import read_analysis, write_analysis
+from kobert_pipeline.corpus.document import document_parts
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import read_json
 from kobert_pipeline.morphemes.morpheme import MAX_MORPHEME_CHARACTERS, WORD_MARK
@@ -26,7 +27,7 @@ def backend(front_end):
 
 @pytest.fixture(scope="module")
 def rows(front_end):
-    return [row for part in analysis_parts(front_end.analysis) for row in read_analysis(part)]
+    return [row for part in document_parts(front_end.analysis) for row in read_analysis(part)]
 
 
 def train(front_end, out, size=VOCAB_SIZE, **options):

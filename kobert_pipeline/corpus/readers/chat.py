@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from kobert_pipeline.corpus.document import Document
-from kobert_pipeline.corpus.reader import Reader, read_head
+from kobert_pipeline.corpus.reader import Encoded, read_head
 from kobert_pipeline.tables.chat import Block, blocks, days, forms_of, is_event
 from kobert_pipeline.tables.csv import read_csv
 from kobert_pipeline.tables.file_type import data_suffix, text_format
@@ -21,12 +21,10 @@ NO_LOG = "no chat log of a form that is known (a time and a name before each mes
 IN = "characters"
 
 
-class Chat(Reader):
+class Chat(Encoded):
     """Chats exported from KakaoTalk (PC, phone, Mac) and other logs with a time and a name before each message."""
 
     name: Literal["chat"] = "chat"
-    encoding: str | None = None
-    """Encoding of the files; null: detected among UTF-8, CP949 (EUC-KR) and UTF-16."""
 
     def documents(self, path: Path) -> Iterator[Document]:
         """One per day, its messages as paragraphs. Raises UnreadableInput for a file that is no chat log."""

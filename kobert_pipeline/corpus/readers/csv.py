@@ -8,14 +8,14 @@ from typing import Literal
 from pydantic import field_validator
 
 from kobert_pipeline.corpus.document import Document
-from kobert_pipeline.corpus.reader import Reader, gathered
+from kobert_pipeline.corpus.reader import Encoded, Ordered, gathered
 from kobert_pipeline.tables.csv import read_csv
 from kobert_pipeline.tables.excel import read_excel
 from kobert_pipeline.tables.file_type import data_suffix
 from kobert_pipeline.tables.unreadable import UnreadableInput
 
 
-class Csv(Reader):
+class Csv(Encoded, Ordered):
     """CSV and TSV files, plain or .gz .bz2 .xz .zst, and Excel files (.xlsx; extra `xlsx`)."""
 
     name: Literal["csv"] = "csv"
@@ -32,10 +32,6 @@ class Csv(Reader):
     quoted: bool | None = None
     """Whether cells in double quotes may contain delimiters, line ends and doubled quotes; null: yes, unless the
     delimiter is a tab."""
-    encoding: str | None = None
-    """Encoding of the files; null: detected among UTF-8, CP949 (EUC-KR) and UTF-16."""
-    ordered: bool = True
-    """Whether the order of paragraphs means anything."""
 
     @field_validator("text")
     @classmethod

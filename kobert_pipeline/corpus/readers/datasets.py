@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kobert_pipeline.corpus.document import Document
-from kobert_pipeline.corpus.reader import Reader
+from kobert_pipeline.corpus.reader import Ordered
 from kobert_pipeline.errors import UserError, did_you_mean
 from kobert_pipeline.tables.columns import text_cell
 from kobert_pipeline.tables.file_type import data_suffix
@@ -20,7 +20,7 @@ NO_DATA = ("readme", "license", "notice", "config.", "dataset_info", "dataset_di
 """Beginnings of the names of files that are about a data set."""
 
 
-class HubDataset(Reader):
+class HubDataset(Ordered):
     """A data set of the Hub, or a folder below data_dir with the layout of one."""
 
     name: Literal["datasets"] = "datasets"
@@ -36,8 +36,6 @@ class HubDataset(Reader):
     """Column of the text."""
     id: str | None = None
     """Column of the document's id; null: the row number."""
-    ordered: bool = True
-    """Whether the order of paragraphs means anything."""
 
     def files(self, data_dir: Path) -> list[Path]:
         """Like `matching_files`, without the check for empty files, which a data set's folder may contain."""

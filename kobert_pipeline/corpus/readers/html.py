@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kobert_pipeline.corpus.document import Document
-from kobert_pipeline.corpus.reader import HEAD, Reader, refuse_format
+from kobert_pipeline.corpus.reader import HEAD, Ordered, refuse_format
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.tables.encoding import MARKS, MAX_NULLS, lookup_codec
 from kobert_pipeline.tables.open_text import open_binary
@@ -37,15 +37,13 @@ SHORTEST = 100
 short news would be read with everything around them."""
 
 
-class Html(Reader):
+class Html(Ordered):
     """HTML pages, .html or .htm, plain or .gz .bz2 .xz .zst."""
 
     name: Literal["html"] = "html"
     encoding: str | None = None
     """Encoding of the pages; null: UTF-8 where a page is valid UTF-8, else what its meta element says (euc-kr means
     CP949, as in browsers)."""
-    ordered: bool = True
-    """Whether the order of paragraphs means anything."""
 
     def documents(self, path: Path) -> Iterator[Document]:
         """One document: the title and the paragraphs of the main text, a line each. Raises UnreadableInput for a page

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kobert_pipeline.corpus.document import Document
-from kobert_pipeline.corpus.reader import Reader, read_head, refuse_format
+from kobert_pipeline.corpus.reader import Encoded, Ordered, read_head, refuse_format
 from kobert_pipeline.errors import did_you_mean
 from kobert_pipeline.tables.open_text import open_lines, read_json_file
 from kobert_pipeline.tables.unreadable import UnreadableInput
 
 
-class Json(Reader):
+class Json(Encoded, Ordered):
     """JSON files of any structure, read by paths of keys (`data.*.paragraphs.*.context`; * is every entry of a list or
     object)."""
 
@@ -23,10 +23,6 @@ class Json(Reader):
     """Path from a document to its texts, such as paragraphs.*.context; their lines become paragraphs."""
     id: str | None = None
     """Path from a document to its id; null: the document's number."""
-    encoding: str | None = None
-    """Encoding of the files; null: detected among UTF-8, CP949 (EUC-KR) and UTF-16."""
-    ordered: bool = True
-    """Whether the order of paragraphs means anything."""
 
     def documents(self, path: Path) -> Iterator[Document | UnreadableInput]:
         """One per value that `documents_at` leads to."""

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Literal
 
 from kobert_pipeline.corpus.document import TOO_LONG, Document
-from kobert_pipeline.corpus.reader import Reader
+from kobert_pipeline.corpus.reader import Encoded, Ordered
 from kobert_pipeline.errors import did_you_mean
 from kobert_pipeline.tables.columns import text_cell
 from kobert_pipeline.tables.rows import read_json_lines
@@ -16,7 +16,7 @@ ROOM = 1_000_000
 as ASCII."""
 
 
-class JsonLines(Reader):
+class JsonLines(Encoded, Ordered):
     """JSON Lines, plain or .gz .bz2 .xz .zst."""
 
     name: Literal["jsonl"] = "jsonl"
@@ -25,10 +25,6 @@ class JsonLines(Reader):
     id: str | None = "id"
     """Key of the document's id. Each line must have a key that is named here; without the key `id`, the default, a
     document has the number of its line. null: all have their numbers."""
-    encoding: str | None = None
-    """Encoding of the files; null: detected among UTF-8, CP949 (EUC-KR) and UTF-16."""
-    ordered: bool = True
-    """Whether the order of paragraphs means anything."""
 
     def documents(self, path: Path) -> Iterator[Document | UnreadableInput]:
         """One per line that is not blank. Raises UnreadableInput for a file that has none."""

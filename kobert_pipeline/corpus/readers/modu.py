@@ -6,20 +6,18 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kobert_pipeline.corpus.document import Document
-from kobert_pipeline.corpus.reader import Reader
+from kobert_pipeline.corpus.reader import Encoded
 from kobert_pipeline.tables.modu import LINES
 from kobert_pipeline.tables.open_text import read_json_file
 from kobert_pipeline.tables.unreadable import UnreadableInput
 
 
-class Modu(Reader):
+class Modu(Encoded):
     """JSON files of the Modu corpora."""
 
     name: Literal["modu"] = "modu"
     form: str = "form"
     """Key of a line's text; spoken corpora have the unedited transcript as `original_form`."""
-    encoding: str | None = None
-    """Encoding of the files; null: detected among UTF-8, CP949 (EUC-KR) and UTF-16."""
 
     def documents(self, path: Path) -> Iterator[Document | UnreadableInput]:
         """One per entry of `document`."""

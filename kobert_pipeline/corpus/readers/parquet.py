@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import Literal
 
 from kobert_pipeline.corpus.document import Document
-from kobert_pipeline.corpus.reader import Reader, gathered
+from kobert_pipeline.corpus.reader import Ordered, gathered
 from kobert_pipeline.tables.columns import text_cell
 from kobert_pipeline.tables.rows import read_parquet
 from kobert_pipeline.tables.unreadable import Row, UnreadableInput, tried
 
 
-class Parquet(Reader):
+class Parquet(Ordered):
     """Parquet files."""
 
     name: Literal["parquet"] = "parquet"
@@ -22,8 +22,6 @@ class Parquet(Reader):
     group_by: str | None = None
     """Column by which neighbouring rows with equal values are joined to one document, each row a paragraph. Such
     documents are never `ordered`."""
-    ordered: bool = True
-    """Whether the order of paragraphs means anything."""
 
     def documents(self, path: Path) -> Iterator[Document | UnreadableInput]:
         """One per row, or one per group of rows."""

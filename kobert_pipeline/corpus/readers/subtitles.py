@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from kobert_pipeline.corpus.document import TOO_LONG, Document
-from kobert_pipeline.corpus.reader import Reader
+from kobert_pipeline.corpus.reader import Encoded
 from kobert_pipeline.tables.file_type import BREAKING, INLINE, SAMI, SUBTITLES
 from kobert_pipeline.tables.open_text import TooLong, open_lines
 from kobert_pipeline.tables.unreadable import UnreadableInput
@@ -34,12 +34,10 @@ COMMENT = re.compile(r"<!--.*?-->|</body>.*?(?=<sync\b|\Z)", re.IGNORECASE | re.
 """A comment, and what is between the end of an SMI file and the first subtitle of one that was joined to it."""
 
 
-class Subtitles(Reader):
+class Subtitles(Encoded):
     """Subtitles and lyrics (SRT, WebVTT, SBV, SMI, ASS, MicroDVD, LRC), a line for each subtitle."""
 
     name: Literal["subtitles"] = "subtitles"
-    encoding: str | None = None
-    """Encoding of the files; null: detected among UTF-8, CP949 (EUC-KR) and UTF-16."""
 
     def documents(self, path: Path) -> Iterator[Document]:
         """One per file, or one per language of an SMI file. Raises UnreadableInput for a file that is none of these."""

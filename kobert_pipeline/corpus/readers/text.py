@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from kobert_pipeline.corpus.document import TOO_LONG, Document
-from kobert_pipeline.corpus.reader import Reader, read_head, refuse_format
+from kobert_pipeline.corpus.reader import Encoded, Ordered, read_head, refuse_format
 from kobert_pipeline.tables.file_type import data_suffix
 from kobert_pipeline.tables.open_text import TooLong, open_lines
 from kobert_pipeline.tables.unreadable import UnreadableInput, only_blank_lines
@@ -19,16 +19,12 @@ DATA_FILES = {
 """Suffix -> the reader of such files, which is also the reason that is counted, and what they are."""
 
 
-class Text(Reader):
+class Text(Encoded, Ordered):
     """Plain text files."""
 
     name: Literal["text"] = "text"
-    encoding: str | None = None
-    """Encoding of the files; null: detected among UTF-8, CP949 (EUC-KR) and UTF-16."""
     documents_by: Literal["blank_line", "line", "file"] = "blank_line"
     """What ends a document."""
-    ordered: bool = True
-    """Whether the order of paragraphs means anything."""
 
     def taken_for(self) -> str:
         """Its name, and where its documents end, since that is easily overlooked: files do not end them alone."""
