@@ -15,8 +15,8 @@ INVISIBLE = (
     "\u2060-\u206f\ufe00-\ufe0f\ufeff\ufff9-\ufffb\ufffe\uffff\U000e0000-\U000e0fff]"
 )
 """A pattern of characters that have no token and are removed from corpora: control characters that are no white space,
-soft hyphens, zero-width marks, marks of direction, byte order marks, variation selectors (❤ is ❤ with one or
-without)."""
+soft hyphens, zero-width marks, marks of direction, byte order marks, variation selectors, which
+choose how the character before is drawn (as text or as an emoji)."""
 EMOJI = "[\u2190-\u2bff\U0001f000-\U0001faff]"
 JOINER = f"\u200d(?:(?<!{EMOJI}\u200d)|(?!{EMOJI}))"
 """A pattern of zero-width joiners, which have no token either, except between two emoji, which they make one. It is for
