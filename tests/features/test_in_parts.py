@@ -55,7 +55,7 @@ def test_examples_of_different_parts_must_fit_together(
         {"id": "", "group": "", "text": "좋다", "text_pair": "좋았다", "negatives": ["비가 왔다."] * count}
         for count in (1, 1, 2, 2, 0, 0)
     ]
-    with pytest.raises(UserError, match="0 and 1 and 2 negatives"):
+    with pytest.raises(UserError, match="examples have 2 and 3 and 4 texts"):
         featurize_in_parts(Task.choose("contrastive"), examples, morpheme_tokenizer, 48)
 
 
