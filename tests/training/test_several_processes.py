@@ -261,6 +261,8 @@ def test_terminated_processes_stop_with_75_and_go_on_to_the_same_bits(
         str(run_dir),
         "--set",
         "pretrain.plan.checkpoint_every=100000",
+        "--set",
+        "pretrain.plan.log_every=1",
     ]
     process = subprocess.Popen(
         [*TORCHRUN, "-m", "kobert_pipeline", *arguments], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
