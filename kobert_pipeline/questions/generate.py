@@ -39,7 +39,6 @@ from kobert_pipeline.questions.cleft import ask_by_cleft
 from kobert_pipeline.questions.cloze import Morph, ask_in_place, topic_of
 from kobert_pipeline.questions.entity_types import EntityTypes
 from kobert_pipeline.questions.noise import with_noise
-from kobert_pipeline.questions.other_contexts import OtherContexts
 from kobert_pipeline.questions.sentence_parts import parts_of
 
 SHORTEST, LONGEST = 150, 1000
@@ -92,9 +91,6 @@ class QuestionGeneration(Options):
     """Largest number of questions on one paragraph."""
     sources: tuple[str, ...] = ()
     """Names of the corpus files whose paragraphs are asked about, such as [kowiki*]; none: all of the corpus."""
-    other_contexts: float = Field(0, ge=0, le=1)
-    """Largest share of the questions on a paragraph that are shown with another paragraph which answers them, where the
-    corpus has one."""
     noise: float = Field(0, ge=0, lt=1, exclude_if=lambda value: not value)
     """How likely each word of a question is left out, except what it asks with; the parts of most questions then stand
     in another order, too. So they become more like people's, which have half of their words in the text: with 0.5 a
@@ -113,9 +109,7 @@ def generate_questions(
     suitable = list(paragraphs(options, corpus))
     compared = track(suitable, "comparing with evaluation texts", len(suitable), "paragraphs")
     contexts = [paragraph for paragraph in compared if not evaluation_texts.overlaps(paragraph[1])]
-    others = OtherContexts() if options.other_contexts else None
-    nouns = nouns_of_names(contexts, others)
-    most_elsewhere = round(options.other_contexts * options.per_context)
+    nouns = nouns_of_names(contexts)
     # shuffled, because a limited number of questions must come from all of the corpus
     random.Random(SEED).shuffle(contexts)
     for index, (identity, context, lead) in enumerate(contexts):
@@ -126,7 +120,7 @@ def generate_questions(
             report("asking", len(examples), options.questions, "questions")
         else:
             report("asking", index, len(contexts), "paragraphs")
-        examples += examples_of(identity, context, options.per_context, lead, nouns, others, most_elsewhere)
+        examples += examples_of(identity, context, options.per_context, lead, nouns)
     if not examples:
         where = f" of {', '.join(options.sources)}" if options.sources else ""
         raise UserError(
@@ -182,16 +176,14 @@ def cut(line: str) -> list[str]:
     return parts
 
 
-def nouns_of_names(contexts: list[tuple[str, str, str]], others: OtherContexts | None = None) -> dict[str, str]:
-    """What the names in the paragraphs are, {name: a noun for it}. What is read is added to `others`."""
+def nouns_of_names(contexts: list[tuple[str, str, str]]) -> dict[str, str]:
+    """What the names in the paragraphs are, {name: a noun for it}."""
     entity_types, leads = EntityTypes(), set[str]()
     indices = sorted(random.Random(SEED).sample(range(len(contexts)), min(MOST_READ, len(contexts))))
     for index in track(indices, "reading names", len(indices), "paragraphs"):
         _, context, lead = contexts[index]
         for sentence in tagged_sentences(context):
             entity_types.add_mentions(context, sentence)
-        if others:
-            others.add(context, tagged_sentences(context))
         # once per document, in whatever order its paragraphs come
         if lead.strip() and lead not in leads:
             entity_types.add_article(lead, tagged_sentences(lead)[0])
@@ -200,11 +192,10 @@ def nouns_of_names(contexts: list[tuple[str, str, str]], others: OtherContexts |
 
 
 def examples_of(
-    identity: str, context: str, count: int, lead: str = "", nouns: Mapping[str, str] = MappingProxyType({}),
-    others: OtherContexts | None = None, most_elsewhere: int = 0,
-) -> list[dict[str, Any]]:  # fmt: skip
+    identity: str, context: str, count: int, lead: str = "", nouns: Mapping[str, str] = MappingProxyType({})
+) -> list[dict[str, Any]]:
     """Up to `count` questions about a paragraph, a function of its identity and text, of the beginning `lead` of its
-    document, of `nouns` for names, and of `others`, which show `most_elsewhere` of them with another paragraph."""
+    document, and of `nouns` for names."""
     # a text as a seed gives the same numbers in every process, unlike its `hash`
     rng = random.Random(f"{SEED}\n{identity}")
     topic, in_article = subject_of_text(lead)
@@ -215,16 +206,10 @@ def examples_of(
     candidates = shuffled_candidates(context, sentences, nouns, rng)
     if not in_article:
         candidates = [pair for pair in candidates if not why_not_asked_for(pair[1], sentences[pair[0]])]
-    elsewhere: dict[AnswerCandidate, tuple[str, int]] = {}
-    if others and most_elsewhere:
-        elsewhere = mentioned_elsewhere(context, sentences, candidates, others)
-        candidates.sort(key=lambda pair: pair[1] not in elsewhere)
-    examples, count_elsewhere = list[dict[str, Any]](), 0
+    examples = list[dict[str, Any]]()
     for index, candidate, question in questions_on(context, sentences, candidates, count, rng, topic, in_article):
         answer, shown, start = context[candidate.start : candidate.end], context, candidate.start
-        if count_elsewhere < most_elsewhere and candidate in elsewhere:
-            (shown, start), count_elsewhere = elsewhere[candidate], count_elsewhere + 1
-        elif rng.random() < ELSEWHERE_SHARE and (without := other_sentence(context, sentences, index, candidate)):
+        if rng.random() < ELSEWHERE_SHARE and (without := other_sentence(context, sentences, index, candidate)):
             shown, start = without
         examples.append(
             {
@@ -254,17 +239,6 @@ def questions_on(
     short = [question for question in questions if question not in clefts and len(question[2]) <= LONG]
     chosen = [*first, *short, *(question for question in questions if question not in first and question not in short)]
     return [(index, candidate, question) for index, candidate, question, _ in chosen[:count]]
-
-
-def mentioned_elsewhere(
-    context: str, sentences: list[list[TaggedMorpheme]], candidates: Sequence[tuple[int, AnswerCandidate]],
-    others: OtherContexts,
-) -> dict[AnswerCandidate, tuple[str, int]]:  # fmt: skip
-    """Another paragraph for each candidate that one has, and where the answer starts there."""
-    mentions = {}
-    for index, candidate in candidates:
-        mentions[candidate] = others.find(context[candidate.start : candidate.end], sentences[index], context)
-    return {candidate: mention for candidate, mention in mentions.items() if mention}
 
 
 @lru_cache(maxsize=10_000)
