@@ -4,7 +4,7 @@ pretrained encoder, can load."""
 import json
 import shutil
 from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError, distribution
+from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
@@ -91,11 +91,9 @@ def with_older_keys(config: dict[str, Any]) -> dict[str, Any]:
 
 def code_licence() -> str:
     """The licence of the tokenizer's code, which is copied into its folder with it."""
-    try:
-        text = distribution("kobert-pipeline").read_text(f"licenses/{LICENSE_FILE}")
-    except PackageNotFoundError:  # a clone on PYTHONPATH
-        text = None
-    return f"{CODE_LICENCE}\n\n{text or APACHE}"
+    # none in a clone on PYTHONPATH; a clone that is the working directory has records of its own, without licences
+    texts = (found.read_text(f"licenses/{LICENSE_FILE}") for found in distributions(name="kobert-pipeline"))
+    return f"{CODE_LICENCE}\n\n{next(filter(None, texts), APACHE)}"
 
 
 def inputs_of(config: dict[str, Any], names: Sequence[str]) -> list[str]:

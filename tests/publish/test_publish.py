@@ -4,7 +4,6 @@ import json
 import re
 import shutil
 import subprocess
-from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Any
 
@@ -526,8 +525,16 @@ def test_what_libraries_print_before_the_outputs_is_passed_over(tmp_path: Path, 
 
 
 def test_code_of_a_clone_that_is_not_installed_has_its_licence_too(monkeypatch) -> None:
-    def distribution(name: str) -> Any:
-        raise PackageNotFoundError(name)
-
-    monkeypatch.setattr("kobert_pipeline.publish.export.distribution", distribution)
+    monkeypatch.setattr("kobert_pipeline.publish.export.distributions", lambda name: iter(()))
     assert code_licence().endswith("https://www.apache.org/licenses/LICENSE-2.0")
+
+
+def test_the_licence_is_that_of_the_installed_package_where_a_clone_has_records_of_its_own(
+    tmp_path: Path, monkeypatch
+) -> None:
+    records = tmp_path / "kobert_pipeline.egg-info"
+    records.mkdir()
+    (records / "PKG-INFO").write_text("Name: kobert-pipeline\nVersion: 0\n", encoding="utf-8")
+    expected = code_licence()
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert code_licence() == expected
