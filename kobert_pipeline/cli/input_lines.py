@@ -11,7 +11,7 @@ from typing import Any
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import SURROGATES
 from kobert_pipeline.tables.file_type import data_suffix, text_format
-from kobert_pipeline.tables.open_text import open_lines
+from kobert_pipeline.tables.open_text import has_mac_line_ends, open_lines
 from kobert_pipeline.tables.rows import PARSERS, read_lines
 from kobert_pipeline.tables.unreadable import readable
 
@@ -167,9 +167,7 @@ def _decoded_blocks(stream: Any) -> Iterator[list[str]]:
         block = stream.read1(READ_BYTES)
         rest += block
         if ends_by_cr is None and (b"\n" in rest or len(rest) >= READ_BYTES or not block):
-            # as `open_lines` recognizes old Macs' line ends
-            head = rest[:READ_BYTES]
-            ends_by_cr = b"\r" in head and b"\n" not in head
+            ends_by_cr = has_mac_line_ends(rest[:READ_BYTES])
         rest = rest.replace(b"\r", b"\n") if ends_by_cr else rest
         # bytes are split, not text: a block may end inside a character. str.splitlines() would also split at form
         # feeds and Unicode line separators inside a text

@@ -97,5 +97,5 @@ def for_model(task: Task, model: Any, label_names: Mapping[str, int | str] | Non
             f"the task {task.name} needs a model of the kind {head}, and this is a {head_of(model)}; choose "
             "another --task"
         )
-    names_before, names = (output_names(model.config.id2label, given) for given in ({}, label_names or {}))
+    names_before, names = (output_names(model.config.id2label, renamed) for renamed in ({}, label_names or {}))
     return task.with_names(dict(zip(names_before, names, strict=True))).with_model_labels(names)

@@ -92,7 +92,7 @@ def with_older_keys(config: dict[str, Any]) -> dict[str, Any]:
 def code_licence() -> str:
     """The licence of the tokenizer's code, which is copied into its folder with it."""
     # none in a clone on PYTHONPATH; a clone that is the working directory has records of its own, without licences
-    texts = (found.read_text(f"licenses/{LICENSE_FILE}") for found in distributions(name="kobert-pipeline"))
+    texts = (package.read_text(f"licenses/{LICENSE_FILE}") for package in distributions(name="kobert-pipeline"))
     return f"{CODE_LICENCE}\n\n{next(filter(None, texts), APACHE)}"
 
 

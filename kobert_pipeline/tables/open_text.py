@@ -131,9 +131,7 @@ def open_lines(path: Path, encoding: str | None = None, longest: int = LONGEST_L
         if encoding and b"\x00" in head and not is_utf16:
             raise UnreadableInput("binary", f"{path} is a binary file (it holds null bytes), not text in {encoding}")
         with _open_decompressed(path) as raw:
-            # only files of old Macs and their programs have no other line ends: elsewhere a lone \r is left to cleaning
-            # and is not the end of a row
-            ends_by_cr = b"\r" in head and b"\n" not in head
+            ends_by_cr = has_mac_line_ends(head)
             if encoding or is_utf16:
                 codec = "utf-8-sig" if codec == "utf-8" else codec
                 yield bounded_lines(io.TextIOWrapper(raw, codec, newline=None if ends_by_cr else "\n"), longest)
@@ -141,6 +139,12 @@ def open_lines(path: Path, encoding: str | None = None, longest: int = LONGEST_L
                 blocks = (block.replace(b"\r", b"\n") for block in iter(lambda: raw.read(HEAD), b""))
                 lines = io.BufferedReader(_BlockFile(blocks)) if ends_by_cr else raw
                 yield _decoded_lines(lines, codec, longest)
+
+
+def has_mac_line_ends(head: bytes) -> bool:
+    """Whether the beginning of a file has the line ends of old Macs and their programs, a lone \\r. Where there is any
+    \\n, a lone \\r is left to cleaning and is not the end of a row."""
+    return b"\r" in head and b"\n" not in head
 
 
 def _undetected(path: Path, head: bytes) -> UnreadableInput:

@@ -60,9 +60,10 @@ class Html(Ordered):
         if not OPENING.search(page):
             raise UnreadableInput("not_html", f"{path} is not HTML, it has no tags; use the reader text")
         page = END.sub("", DECLARATION.sub("", page, count=1))
-        characters_in = count_characters(parse(path, page))
-        title, text = main_text(parse(path, page))
-        if not text:  # pages of ASP.NET are forms as a whole
+        tree = parse(path, page)
+        characters_in = count_characters(tree)
+        title, text = main_text(tree)
+        if not text:  # pages of ASP.NET are forms as a whole; `main_text` took the forms out of the first tree
             title, text = main_text(parse(path, page), [menu for menu in MENUS if menu != FORM])
         if not text:
             raise UnreadableInput(
