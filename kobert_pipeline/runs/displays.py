@@ -50,6 +50,8 @@ class ProgressLines(Display):
         # seconds of the jobs that this run has done, and what was expected of them
         self.spent = self.spent_expected = 0.0
         self.is_running = False
+        self.last_activity: str | None = None
+        """The activity of the current job after which it is nearly done, once it has begun."""
 
     def __enter__(self) -> Self:
         threading.Thread(target=self._print_until_ended, daemon=True).start()
@@ -70,7 +72,7 @@ class ProgressLines(Display):
                 self.speedometer.remove_task(task)
             self.tasks.clear()
             self.title, self.position, self.jobs = title, position, jobs
-            self.progress, self.job_began = Progress("checking inputs"), self.clock()
+            self.progress, self.job_began, self.last_activity = Progress("checking inputs"), self.clock(), None
 
     def start(self) -> None:
         """Print the job's name."""
@@ -97,6 +99,8 @@ class ProgressLines(Display):
             if continues and now - self.updated < SECONDS_PER_UPDATE:
                 return
             self.progress, self.updated = progress, now
+            if progress.is_last:
+                self.last_activity = progress.activity
             task = self._task(progress.activity)
             if task is None or progress.done < task.completed or progress.total != task.total:
                 # a new activity, or one that begins again, as each evaluation does
@@ -146,7 +150,7 @@ class ProgressLines(Display):
         return self.clock() - self.job_began
 
     def _run_left(self, task: Task | None) -> str:
-        """The time left of the run, ` (run 1:05:00)`; nothing where it is not known, and for the last job."""
+        """The time left of the run, ` (run 1:05:00 left)`; nothing where it is not known, and for the last job."""
         to_come = sum(seconds for title, seconds in self.expected.items() if title != self.title)
         if self.title not in self.expected or not to_come:
             return ""
@@ -154,9 +158,12 @@ class ProgressLines(Display):
         scale = (self.spent + to_come) / (self.spent_expected + to_come)
         in_job = scale * self.expected[self.title]
         of_activity = (task and task.time_remaining) or 0.0
-        is_known = self.progress.is_last and of_activity
-        of_job = of_activity if is_known else max(of_activity, in_job - self._elapsed())
-        return f" (run {clock_time(of_job + scale * to_come)})"
+        last = self._task(self.last_activity) if self.last_activity else None
+        if last is None or last.time_remaining is None:  # its speed is not known yet
+            of_job = max(of_activity, in_job - self._elapsed())
+        else:  # measured, unlike what was expected; evaluations during a training and scores after it come on top
+            of_job = last.time_remaining + (0.0 if task is last else of_activity)
+        return f" (run {clock_time(of_job + scale * to_come)} left)"
 
     def _speed(self, task: Task, short: bool) -> list[str]:
         if self.progress.speed:

@@ -141,7 +141,7 @@ def test_the_time_left_of_a_run_follows_what_its_jobs_took(clock) -> None:
             lines.start()
 
     def left() -> str:
-        return lines.line(WIDTH).partition("(run ")[2].rstrip(")")
+        return lines.line(WIDTH).partition("(run ")[2].removesuffix(" left)")
 
     begin("corpus", 1)
     assert left() == "11:40"
@@ -158,7 +158,11 @@ def test_the_time_left_of_a_run_follows_what_its_jobs_took(clock) -> None:
     for clock.now, done in ((120, 0), (122, 1), (124, 2)):
         lines.report(Progress("training", done, 101, "steps", is_last=True))
     assert left() == "4:22", "198 seconds as the training itself says, and 64 of publish"
-    clock.now = 320
+    clock.now = 322
+    lines.report(Progress("training", 101, 101, "steps", is_last=True))
+    assert left() == "1:04", "what was expected of a job says nothing any more once its training is done"
+    lines.report(Progress("predicting test", 0, 4, "batches"))
+    assert left() == "1:04"
     begin("publish", 4)
     assert left() == "", "the last job's own time says it"
 
@@ -174,7 +178,7 @@ def test_a_terminal_of_80_columns_has_room_for_the_time_left_of_the_run_and_the_
         bar.console.print(bar.row())
     line = ESCAPES.sub("", captured.get()).rstrip()
     assert line.startswith("7/13 pretrain ")
-    assert line.endswith("400/12,000 steps  9:40 left (run 59:40)  loss 7.582")
+    assert line.endswith("400/12k steps  9:40 left (run 59:40 left)  loss 7.582")
 
 
 def test_a_job_that_was_finished_before_says_nothing_about_the_others(clock) -> None:
@@ -183,7 +187,7 @@ def test_a_job_that_was_finished_before_says_nothing_about_the_others(clock) -> 
     lines.begin("corpus", 1, 3)  # and not started: it is taken from another run
     clock.now = 1
     lines.begin("pretrain", 2, 3)
-    assert lines.line(WIDTH) == "pretrain: checking inputs  0:00 so far (run 2:20)"
+    assert lines.line(WIDTH) == "pretrain: checking inputs  0:00 so far (run 2:20 left)"
 
 
 def test_what_an_interrupted_run_did_has_no_speed(clock) -> None:
