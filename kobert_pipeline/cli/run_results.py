@@ -203,7 +203,8 @@ def finetune_result(group: list[Outcome], data: Mapping[str, Any] = MappingProxy
     """The scores of a fine-tuning over its seeds, on test, or on dev where there is no test set. Trials of a grid
     search are only counted. `data`: the counts of its features, which say what the scores are worth."""
     trained = [outcome for outcome in group if "seed" in outcome.job.options]  # not the soft labels of a distillation
-    seeds = [outcome.counts for outcome in trained if "grid" not in outcome.job.name.split("/")]
+    by_seed = {seed_name(seed): seed.counts for seed in trained if "grid" not in seed.job.name.split("/")}
+    seeds = list(by_seed.values())
     trials = len(trained) - len(seeds)
     parts = []
     if seeds:
@@ -211,13 +212,16 @@ def finetune_result(group: list[Outcome], data: Mapping[str, Any] = MappingProxy
         parts += split_scores(seeds, split)
         if split == "test" and all(counts.get("dev") for counts in seeds):
             parts += split_scores(seeds, "dev")  # by which rows are chosen
-        if weights := seeds[0].get("ngrams_weights"):
-            parts.append("weights of network and n-grams {:.2f} and {:.2f}".format(*weights))
-            parts += lost_elsewhere(seeds, split)
+        if weights := {seed: both for seed, counts in by_seed.items() if (both := counts.get("ngrams_weights"))}:
+            listed = [
+                f"{both[0]:.2f} and {both[1]:.2f}" + f" (seed {seed})" * (len(seeds) > 1)
+                for seed, both in weights.items()
+            ]
+            parts += [f"weights of network and n-grams {', '.join(listed)}", *lost_elsewhere(seeds, split)]
         if len(seeds) > 1:
             parts.append(f"{len(seeds)} seeds")
         parts += worth(data, split)
-        parts += only_labels(trained, split)
+        parts += missed_labels(trained, split)
         if (steps := min((counts["steps"] for counts in seeds if "steps" in counts), default=FEW_STEPS)) < FEW_STEPS:
             parts.append(f"only {steps} step{'s' * (steps > 1)}, so give more epochs")
     if trials:
@@ -258,21 +262,32 @@ def worth(data: Mapping[str, Any], split: str) -> list[str]:
     return reasons
 
 
-def only_labels(seeds: list[Outcome], split: str) -> list[str]:
-    """A sentence for each label that all predictions of a seed have, although the split has examples of others."""
-    seeds_by_label: dict[str, list[str]] = {}
-    for seed in seeds:
+def missed_labels(trained: list[Outcome], split: str) -> list[str]:
+    """Which labels with examples in the split a seed never predicted there."""
+    seeds_by_labels: dict[str, list[str]] = {}
+    for seed in trained:
         report = seed.counts.get(f"{split}_classification_report", {})
         if "confusion_matrix" not in report:
             continue
-        classes, columns = report["classes"], zip(*report["confusion_matrix"], strict=True)
-        predicted = [row["label"] for row, column in zip(classes, columns, strict=True) if any(column)]
-        if len(predicted) == 1 and sum(row["support"] > 0 for row in classes) > 1:
-            seeds_by_label.setdefault(predicted[0], []).append(seed.job.name.rpartition("/")[2])
+        columns = zip(*report["confusion_matrix"], strict=True)
+        missed = [
+            f"'{row['label']}' ({row['support']:,} {split} example{'s' * (row['support'] > 1)})"
+            for row, column in zip(report["classes"], columns, strict=True)
+            if row["support"] and not any(column)
+        ]
+        if missed:
+            more = [f"{len(missed) - LABELS_SHOWN:,} more"] if len(missed) > LABELS_SHOWN else []
+            labels = ", ".join([*missed[:LABELS_SHOWN], *more])
+            seeds_by_labels.setdefault(labels, []).append(seed_name(seed))
     return [
-        f"{'seed' if len(seed_names) == 1 else 'seeds'} {', '.join(seed_names)} always predicted '{label}'"
-        for label, seed_names in seeds_by_label.items()
+        f"{'seed' if len(names) == 1 else 'seeds'} {', '.join(names)} never predicted {labels}"
+        for labels, names in seeds_by_labels.items()
     ]
+
+
+def seed_name(outcome: Outcome) -> str:
+    """The seed of a fine-tuning, as its folder is named."""
+    return outcome.job.name.rpartition("/")[2]
 
 
 def scores_over_seeds(scores: list[dict[str, float]]) -> list[str]:
