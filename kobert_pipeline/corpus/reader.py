@@ -3,7 +3,7 @@
 import os
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
@@ -80,6 +80,10 @@ class Reader(Plugin):
     def documents(self, path: Path) -> Iterator[Document | UnreadableInput]:
         """The documents of one file, with an UnreadableInput in place of each unreadable one. Raises UnreadableInput
         where the rest of the file is unreadable."""
+
+    def columns_left_out(self, path: Path) -> list[str]:
+        """The columns or keys of the first row of a file that are not read; none for files without rows."""
+        return []
 
     def files(self, data_dir: Path) -> list[Path]:
         """The files that `path` names, with patterns expanded and sorted. Raises UserError where there is none, or one
@@ -210,6 +214,12 @@ def gathered(
         yield from unreadable
         unreadable.clear()
     yield from unreadable
+
+
+def others_than(columns: Collection[str | None], rows: Iterable[Row | UnreadableInput]) -> list[str]:
+    """The columns of the first row that are none of `columns`."""
+    first = next((row for row in rows if isinstance(row, Row)), None)
+    return [] if first is None else [name for name in first.cells if name and name not in columns]
 
 
 def refuse_skipping(readers: Iterable[Reader], where: str) -> None:

@@ -47,11 +47,12 @@ class Finding:
 @dataclass(frozen=True)
 class Excerpt:
     """A line of the first document that is read of a source, "" where none has one, the number of documents in the
-    sample, and how many of them have markup."""
+    sample, how many of them have markup, and the columns that are not read."""
 
     line: str
     documents: int
     with_markup: int
+    left_out: list[str]
 
     def sentence(self, reader: Reader) -> str:
         """What the source was taken for, by what was read."""
@@ -59,8 +60,13 @@ class Excerpt:
         markup = (
             f"; {self.with_markup:,} of {self.documents:,} documents have markup of a wiki, which stays in the texts"
         )
-        return (
-            f"{reader.title()} is read as {reader.taken_for()}, for example: {line}{markup if self.with_markup else ''}"
+        left_out = f"; not read: {', '.join(self.left_out[:NAMED])}{', ...' * (len(self.left_out) > NAMED)}"
+        return "".join(
+            [
+                f"{reader.title()} is read as {reader.taken_for()}, for example: {line}",
+                markup if self.with_markup else "",
+                left_out if self.left_out else "",
+            ]
         )
 
 
@@ -117,6 +123,7 @@ def read_sample(reader: Reader, path: Path, may_skip: bool) -> tuple[Finding | N
     """The problems in a sample of one file, or None, and an excerpt, None where something was unreadable and no
     document was read. Where the reader `may_skip`, the sentence says how."""
     problems, documents, with_markup, characters, line = list[UnreadableInput](), 0, 0, 0, ""
+    left_out: list[str] = []
     if not path.exists():
         return None, None  # a data set of the Hub: nothing is downloaded before the run
     try:
@@ -131,13 +138,14 @@ def read_sample(reader: Reader, path: Path, may_skip: bool) -> tuple[Finding | N
             line = line or " ".join(document.text.lstrip().partition("\n")[0].split())
             if (characters := characters + len(document.text)) >= CHARACTERS:
                 break
+        left_out = reader.columns_left_out(path)
         if path.suffix.lower() in COMPRESSED and path.stat().st_size <= WHOLE:
             _unpack(path)
     except UnreadableInput as problem:  # of the file, whatever its rows are
         problems = [problem]
     except UserError as problem:  # not of the file, such as a missing library
         return Finding(str(problem)), None
-    excerpt = Excerpt(line, documents, with_markup) if documents or not problems else None
+    excerpt = Excerpt(line, documents, with_markup, left_out) if documents or not problems else None
     if not problems:
         return None, excerpt
     skipped = reader.on_error == "skip"

@@ -1,9 +1,13 @@
 """Text in a format that is not prose: recognized by its beginning, refused by the readers of prose, and read without
 numbers, times and names by its own reader."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
 import pytest
 
 from kobert_pipeline.corpus.options import CorpusOptions
@@ -334,6 +338,27 @@ def test_check_says_what_each_source_is_read_as(tmp_path: Path) -> None:
         "b.json is read as json, for example: [[바다]]의 '''등대'''; "
         "1 of 1 documents have markup of a wiki, which stays in the texts",
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "left_out"),
+    [
+        ("jsonl", {}, "not read: title"), ("csv", {"id": "id"}, "not read: title"),
+        ("csv", {"text": ["title", "text"]}, "not read: id"), ("parquet", {"group_by": "title"}, "not read: id"),
+        ("csv", {"text": ["title", "text"], "id": "id"}, ""),
+    ],
+)  # fmt: skip
+def test_check_names_columns_that_are_not_read(tmp_path: Path, name: str, options: dict, left_out: str) -> None:
+    table = pa.Table.from_pylist([{"id": "1", "title": "등대", "text": "바다는 짜다."}])
+    if name == "parquet":
+        pq.write_table(table, tmp_path / "a.parquet")
+    elif name == "csv":
+        pa.csv.write_csv(table, tmp_path / "a.csv")
+    else:
+        (tmp_path / "a.jsonl").write_text(json.dumps(table.to_pylist()[0]), encoding="utf-8")
+    source = {"name": name, "path": f"a.{name}", **options}
+    (taken_for,) = check_sources(CorpusOptions.model_validate({"sources": [source]}), tmp_path)[1]
+    assert taken_for.partition("; ")[2] == left_out
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,11 @@ from typing import Literal
 from pydantic import field_validator
 
 from kobert_pipeline.corpus.document import Document
-from kobert_pipeline.corpus.reader import Encoded, Ordered, gathered
+from kobert_pipeline.corpus.reader import Encoded, Ordered, gathered, others_than
 from kobert_pipeline.tables.csv import read_csv
 from kobert_pipeline.tables.excel import read_excel
 from kobert_pipeline.tables.file_type import data_suffix
+from kobert_pipeline.tables.rows import Rows
 from kobert_pipeline.tables.unreadable import UnreadableInput
 
 
@@ -52,13 +53,7 @@ class Csv(Encoded, Ordered):
 
     def documents(self, path: Path) -> Iterator[Document | UnreadableInput]:
         """One per text cell, or one per group of rows."""
-        columns = [self.text] if isinstance(self.text, str) else self.text
-        options = [*(("text", column) for column in columns), ("id", self.id), ("group_by", self.group_by)]
-        required = {column: f"; the source's option {option} names the column" for option, column in options if column}
-        if data_suffix(path) == ".xlsx":
-            rows = read_excel(path, required)
-        else:
-            rows = read_csv(path, self.delimiter, self.quoted, self.encoding, required, lossy=True)
+        rows, columns = self._rows(path), self._text_columns()
         if self.group_by is not None:
             yield from gathered(path, rows, self.group_by, columns)
             return
@@ -70,3 +65,17 @@ class Csv(Encoded, Ordered):
             for column in columns:
                 column_id = identity if len(columns) == 1 else f"{identity}:{column}"
                 yield Document(column_id, path.name, row.cells[column], self.ordered)
+
+    def columns_left_out(self, path: Path) -> list[str]:
+        """The columns that are not read."""
+        return others_than((*self._text_columns(), self.id, self.group_by), self._rows(path))
+
+    def _text_columns(self) -> list[str]:
+        return [self.text] if isinstance(self.text, str) else self.text
+
+    def _rows(self, path: Path) -> Rows:
+        options = [*(("text", column) for column in self._text_columns()), ("id", self.id), ("group_by", self.group_by)]
+        required = {column: f"; the source's option {option} names the column" for option, column in options if column}
+        if data_suffix(path) == ".xlsx":
+            return read_excel(path, required)
+        return read_csv(path, self.delimiter, self.quoted, self.encoding, required, lossy=True)

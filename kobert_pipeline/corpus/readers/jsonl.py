@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Literal
 
 from kobert_pipeline.corpus.document import TOO_LONG, Document
-from kobert_pipeline.corpus.reader import Encoded, Ordered
+from kobert_pipeline.corpus.reader import Encoded, Ordered, others_than
 from kobert_pipeline.errors import did_you_mean
 from kobert_pipeline.tables.columns import text_cell
-from kobert_pipeline.tables.rows import read_json_lines
+from kobert_pipeline.tables.rows import Rows, read_json_lines
 from kobert_pipeline.tables.unreadable import Row, UnreadableInput, tried
 
 ROOM = 1_000_000
@@ -28,12 +28,18 @@ class JsonLines(Encoded, Ordered):
 
     def documents(self, path: Path) -> Iterator[Document | UnreadableInput]:
         """One per line that is not blank. Raises UnreadableInput for a file that has none."""
-        rows = read_json_lines(path, self.encoding, 2 * self.max_document_bytes + ROOM, lossy=True)
-        for document in tried(rows, lambda first: self._document):
+        for document in tried(self._rows(path), lambda first: self._document):
             if isinstance(document, UnreadableInput) and document.location and document.reason == TOO_LONG:
                 yield Document(f"{path.name}#{document.location.value}", path.name, "", self.ordered, TOO_LONG)
             else:
                 yield document
+
+    def columns_left_out(self, path: Path) -> list[str]:
+        """The keys of the first line that are not read."""
+        return others_than((self.text, self.id), self._rows(path))
+
+    def _rows(self, path: Path) -> Rows:
+        return read_json_lines(path, self.encoding, 2 * self.max_document_bytes + ROOM, lossy=True)
 
     def _document(self, row: Row) -> Document:
         for key in filter(None, (self.text, None if self.id == "id" else self.id)):

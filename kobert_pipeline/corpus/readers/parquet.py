@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Literal
 
 from kobert_pipeline.corpus.document import Document
-from kobert_pipeline.corpus.reader import Ordered, gathered
+from kobert_pipeline.corpus.reader import Ordered, gathered, others_than
 from kobert_pipeline.tables.columns import text_cell
 from kobert_pipeline.tables.rows import read_parquet
 from kobert_pipeline.tables.unreadable import Row, UnreadableInput, tried
@@ -32,6 +32,10 @@ class Parquet(Ordered):
             yield from tried(rows, lambda first: self._document)
         else:
             yield from gathered(path, tried(rows, lambda first: self._with_text), self.group_by, [self.text])
+
+    def columns_left_out(self, path: Path) -> list[str]:
+        """The columns that are not read."""
+        return others_than((self.text, self.id, self.group_by), read_parquet(path))
 
     def _document(self, row: Row) -> Document:
         identity, name = row.cells[self.id] if self.id else None, row.location.path.name
