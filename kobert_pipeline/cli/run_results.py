@@ -136,6 +136,8 @@ def result_of(counts: dict[str, Any], options: Mapping[str, Any] = MappingProxyT
         if counts["synthetic_made"] < asked and counts["train_examples"] < FEW:
             count = counts["train_examples"]
             parts.append(f"{count:,} training examples are too few to learn from, so add texts, or write questions")
+    if 0 < counts.get("held_out_documents", 0) < FEW:
+        parts.append(f"only {counts['held_out_documents']} document{'s' * (counts['held_out_documents'] > 1)} held out")
     if "train_labels" in counts:
         parts.append(label_counts(counts["train_labels"]))
     if contradicting := sum(counts.get(f"{split}_texts_contradicting", 0) for split in ("train", "dev", "test")):

@@ -276,6 +276,10 @@ def test_results_name_reasons_and_spread() -> None:
     assert result_of({"unknown_rate": 0.01}) == "unknown rate 1.00%"
     assert result_of({"unknown_rate": 0.034}) == "unknown rate 3.40%: characters are missing from it"
 
+    held_out = [result_of({"train_tokens": 9, "held_out_documents": count}) for count in (0, 1, 11, 100)]
+    assert held_out == [
+        "9 training tokens" + end for end in ("", ", only 1 document held out", ", only 11 documents held out", "")
+    ]
     labelled = result_of({"train_examples": 61, "train_labels": {"배송": 20, "환불": 40, "환뷸": 1}})
     assert labelled == "61 training examples, labels: 환불 40; 배송 20; 환뷸 1"
     many = result_of({"train_labels": {str(number): number for number in range(15)}})
