@@ -1,7 +1,7 @@
 """The command `kobert index`. torch and transformers are imported only once the arguments are known to be valid."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -11,10 +11,12 @@ from kobert_pipeline.cli.exit_codes import interrupt_on_sigterm
 from kobert_pipeline.cli.formatting import print_json
 from kobert_pipeline.cli.input_lines import refuse_missing, refuse_tables
 from kobert_pipeline.cli.similar import Candidates
-from kobert_pipeline.errors import refuse_existing
+from kobert_pipeline.errors import UserError, refuse_existing
 from kobert_pipeline.progress import shown_on
 
 Out = Annotated[Path, typer.Option(metavar="DIR", help="The new folder of the index.")]
+BY = "bm25: the words alone, for models that were not trained to search; vectors take most of the time."
+By = Annotated[Literal["bm25"] | None, typer.Option("--by", help=BY)]
 
 
 def index(
@@ -23,13 +25,14 @@ def index(
     out: Out,
     column: Column = None,
     id_column: IdColumn = None,
+    by: By = None,
     pooling: Pooling = None,
     long: Long = "windows",
     tokenizer: TokenizerName = None,
     backend: Backend = "auto",
     as_json: AsJson = False,
 ) -> None:
-    """Write the vectors and the BM25 index of texts to a folder, in which kobert similar --index DIR then searches.
+    """Write the vectors and the BM25 index of texts to a folder, in which kobert similar and serve --index DIR search.
 
     Example: kobert index mini-korquad judgments.txt --out judgments
     """
@@ -37,13 +40,15 @@ def index(
     refuse_existing(out, "--out")
     refuse_missing(files)
     refuse_tables(files, column, id_column)
+    if by and pooling:
+        raise UserError("--pooling is for vectors, which --by bm25 leaves out; give one of them")
 
     from kobert_pipeline.inference.embed import Embedder
     from kobert_pipeline.inference.text_index import write_index
     from kobert_pipeline.runs.displays import progress_display
 
     texts = Candidates(files, column, id_column)
-    embedder = Embedder.load(checkpoint, tokenizer, pooling, long=long, backend=backend)
+    embedder = None if by else Embedder.load(checkpoint, tokenizer, pooling, long=long, backend=backend)
     with progress_display() as display, shown_on(display):
         display.begin(f"index {out.name}", 1, 1)
         display.start()
@@ -52,8 +57,13 @@ def index(
     if as_json:
         print_json(about | {"blank": blank})
         return
-    cut = f"{about['truncated']:,} of them truncated to {about['max_length']} tokens" if about["truncated"] else "whole"
     left_out = f" (blank and left out: {blank:,})" if blank else ""
-    print(
-        f"{out}: {about['texts']:,} texts{left_out}, {cut} (pooling {about['pooling']}, --long {long}), and their words"
-    )
+    print(f"{out}: {about['texts']:,} texts{left_out}, {_vectors(about)}")
+
+
+def _vectors(about: dict[str, Any]) -> str:
+    """What an index has of its texts."""
+    if not about["pooling"]:
+        return "their words without vectors"
+    cut = f"{about['truncated']:,} of them truncated to {about['max_length']} tokens" if about["truncated"] else "whole"
+    return f"{cut} (pooling {about['pooling']}, --long {about['long']}), and their words"

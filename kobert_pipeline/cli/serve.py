@@ -24,6 +24,9 @@ Timeout = Annotated[float, typer.Option(min=0.1, help="Seconds for a request, wa
 WORKERS = "Processes that answer, each with its own copy of the models; one that dies is replaced."
 Workers = Annotated[int, typer.Option(min=1, help=WORKERS)]
 
+INDEX = "What kobert index wrote; /v1/similar then also searches in it, where a request has no texts."
+Index = Annotated[Path | None, typer.Option(metavar="DIR", help=INDEX)]
+
 
 def serve(
     checkpoints: Checkpoints,
@@ -34,6 +37,7 @@ def serve(
     max_queue: Queue = 2048,
     timeout: Timeout = 30,
     long: Long = "truncate",
+    index: Index = None,
     workers: Workers = 1,
     tokenizer: TokenizerName = None,
     backend: Backend = "auto",
@@ -50,8 +54,13 @@ def serve(
     except ModuleNotFoundError as error:
         raise UserError(f"{error.name} is not installed; run: pip install 'kobert-pipeline[serve]'") from None
     api_key = read_api_key(api_key_file) if api_key_file else None
+    opened = None
+    if index:
+        from kobert_pipeline.inference.text_index import TextIndex
+
+        opened = TextIndex(index)
     limits = Limits(max_batch_tokens=max_batch_tokens, max_queue=max_queue, timeout=timeout)
-    run_server(named, host, port, limits, api_key, long, workers, backend, tokenizer)
+    run_server(named, host, port, limits, api_key, long, workers, backend, tokenizer, opened)
 
 
 def by_name(checkpoints: list[str]) -> dict[str, str]:

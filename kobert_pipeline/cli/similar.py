@@ -119,9 +119,13 @@ def _scores(
     embedder_of: Callable[[str | None], "Embedder"],
     bm25_weight: float,
 ) -> "dict[str, Scores]":
-    """{method: its scores}, by default of the pooling that the model was trained with."""
+    """{method: its scores}, by default of the pooling that the model was trained with, or of the words where an index
+    has no vectors."""
     from kobert_pipeline.inference.similar import rankers
+    from kobert_pipeline.inference.text_index import TextIndex
 
+    if not by and isinstance(searched, TextIndex) and not searched.pooling:
+        by = ["bm25"]
     trained = embedder_of(None).pooling if not by or "hybrid" in by else ""
     return rankers(searched, list(dict.fromkeys(by or [trained])), embedder_of, trained, bm25_weight)
 

@@ -1,5 +1,5 @@
-"""A folder with texts, their vectors and their BM25 index, which `kobert index` writes once and `kobert similar` opens
-for every query: nothing is embedded, segmented or read again but what is shown."""
+"""A folder with texts, their vectors and their BM25 index, which `kobert index` writes once, `kobert similar` opens for
+every query, and `kobert serve` keeps open: nothing is embedded, segmented or read again but what is shown."""
 
 import json
 import tempfile
@@ -41,7 +41,9 @@ class TextIndex:
             if not (folder / name).is_file() or (folder / name).stat().st_size != size:
                 raise UserError(f"{folder} is not whole: {name} is missing or cut off; copy it again, or make it again")
         self.starts = np.load(folder / STARTS)
-        self.unit = self.about["unit"]
+        self.unit: str = self.about["unit"]
+        self.pooling: str | None = self.about["pooling"]
+        """That of its vectors; None where it has none."""
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -62,39 +64,52 @@ class TextIndex:
         return np.load(self.folder / VECTORS, mmap_mode="r")
 
     def cosines(self, embedder: TextEmbedder) -> Scores:
-        """The cosine of the vectors of query and text. Raises UserError for an embedder with other vectors, by the
-        first text."""
-        # a query is truncated; the texts were read as `kobert index` was told
-        as_indexed = embedder
+        """The cosine of the vectors of query and text. Raises UserError for a model with other vectors."""
+        # not again where a server has the vectors of queries by a model that it has compared
         if isinstance(embedder, Embedder):
-            if (embedder.pooling, embedder.layers) != (self.about["pooling"], LAST):
-                raise UserError(
-                    f"{self.folder} has vectors of the pooling {self.about['pooling']} and the last layer, not of "
-                    f"{embedder.pooling}; give --by {self.about['pooling']} and no --layers, or make the index again"
+            self.refuse_other_vectors(embedder)
+            if self.about["truncated"]:
+                current_display().say(
+                    f"vectors of {self.about['truncated']:,} texts are of their first {self.about['max_length']} "
+                    "tokens; what is shown of a text is the part with most words of the query, wherever it is"
                 )
-            as_indexed = embedder.reading(self.about["long"])
-        (vector,) = normalized(as_indexed.embed([self.row(0)["text"]]))
+        return lambda queries: normalized(embedder.embed(queries)) @ self.vectors.T
+
+    def refuse_other_vectors(self, embedder: Embedder) -> None:
+        """Raise UserError where the index has no vectors, or others than the embedder makes, by the first text."""
+        if not self.pooling:
+            raise UserError(
+                f"{self.folder} has no vectors, for it was made with --by bm25; search it by bm25, or make it again "
+                "without --by bm25"
+            )
+        if (embedder.pooling, embedder.layers) != (self.pooling, LAST):
+            raise UserError(
+                f"{self.folder} has vectors of the pooling {self.pooling} and the last layer, not of "
+                f"{embedder.pooling}; give --by {self.pooling} and no --layers, or make the index again"
+            )
+        # a query is truncated; the texts were read as `kobert index` was told
+        (vector,) = normalized(embedder.reading(self.about["long"]).embed([self.row(0)["text"]]))
         if vector.shape != self.vectors[0].shape or vector @ self.vectors[0] < SAME:
             raise UserError(
                 f"{self.folder} was made with another checkpoint, for its vectors are others; give that one, or make "
                 "the index again"
             )
-        if self.about["truncated"]:
-            current_display().say(
-                f"vectors of {self.about['truncated']:,} texts are of their first {self.about['max_length']} tokens; "
-                "what is shown of a text is the part with most words of the query, wherever it is"
-            )
-        return lambda queries: normalized(embedder.embed(queries)) @ self.vectors.T
 
     def bm25(self) -> Scores:
         """The scores of BM25."""
-        return Bm25.load(self.folder / BM25, len(self)).scores
+        return self._bm25.scores
+
+    @cached_property
+    def _bm25(self) -> Bm25:
+        return Bm25.load(self.folder / BM25, len(self))
 
 
-def write_index(out: Path, rows: Sequence[dict[str, Any]], unit: str, embedder: Embedder, long: str) -> dict[str, Any]:
+def write_index(
+    out: Path, rows: Sequence[dict[str, Any]], unit: str, embedder: Embedder | None, long: str
+) -> dict[str, Any]:
     """Write the index of texts (`rows` as `TextIndex.row` gives them) to the new folder `out`, which appears only when
     it is whole; until then its vectors are in parts in `out` with `.parts` added, from which an interrupted command
-    resumes. Returns what `index.json` says of it."""
+    resumes. Without an embedder there are no vectors. Returns what `index.json` says of it."""
     texts = [row["text"] for row in rows]
     out.absolute().parent.mkdir(parents=True, exist_ok=True)
     # next to `out`, because a folder can be renamed only within its file system
@@ -107,12 +122,14 @@ def write_index(out: Path, rows: Sequence[dict[str, Any]], unit: str, embedder: 
                 starts.append(starts[-1] + file.write(json_text(row).encode() + b"\n"))
         np.save(folder / STARTS, np.array(starts, np.int64))
         Bm25(texts).save(folder / BM25)
-        write_embeddings(folder / VECTORS, embedder, texts, False, len(texts), out.with_name(f"{out.name}.parts"))
-        np.save(folder / VECTORS, normalized(np.load(folder / VECTORS)).astype(np.float32))
-        about = {
-            "version": VERSION, "texts": len(texts), "unit": unit, "pooling": embedder.pooling, "long": long,
-            "max_length": embedder.max_length, "truncated": embedder.truncated,
-        }  # fmt: skip
+        about: dict[str, Any] = {"version": VERSION, "texts": len(texts), "unit": unit, "pooling": None}
+        if embedder:
+            write_embeddings(folder / VECTORS, embedder, texts, False, len(texts), out.with_name(f"{out.name}.parts"))
+            np.save(folder / VECTORS, normalized(np.load(folder / VECTORS)).astype(np.float32))
+            about |= {
+                "pooling": embedder.pooling, "long": long, "max_length": embedder.max_length,
+                "truncated": embedder.truncated,
+            }  # fmt: skip
         files = {name: (folder / name).stat().st_size for name in files_below(folder)}
         write_json(folder / INDEX, about | {"files": files})
         folder.rename(out)

@@ -139,15 +139,18 @@ async def embeddings(body: schema.EmbeddingsBody, request: Request) -> Response:
 
 @models.post("/similar", response_model=schema.Results[schema.Ranked])
 async def similar(body: schema.SimilarBody, request: Request) -> Response:
-    """Rank texts by their similarity to a query."""
+    """Rank texts by their similarity to a query: those of the request, or else of the server's index."""
     from kobert_pipeline.serve.model import Ranking
 
     service = service_of(request)
     service.limits.refuse_too_much([body.query])
-    service.limits.refuse_too_much(body.texts)
+    texts = body.texts or []
+    service.limits.refuse_too_much(texts)
+    if body.texts is None:
+        service.limits.refuse_too_many_results(body.top_k)
     model = service.model(body.model, "/v1/similar")
     ranking = Ranking(body.query, body.texts, body.by, body.top_k)
-    tokens = sum(min(len(text), model.longest_text) for text in [body.query, *body.texts])
+    tokens = sum(min(len(text), model.longest_text) for text in [body.query, *texts])
     (ranked,) = await service.results(request, model.rank, [ranking], [tokens])
     return rows(model, ranked)
 

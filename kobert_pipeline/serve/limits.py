@@ -57,6 +57,13 @@ class Limits:
                 422, f"text {too_long} (from 0) is longer than {self.max_characters:,} characters; split it"
             )
 
+    def refuse_too_many_results(self, top_k: int) -> None:
+        """Raise HTTPException for more texts of an index than a request may have."""
+        if top_k > self.max_texts:
+            raise HTTPException(
+                422, f"top_k: {top_k:,} texts of the index are asked for; a request may ask for {self.max_texts:,}"
+            )
+
     def refuse_too_many_tokens(self, tokens: int) -> None:
         """Raise HTTPException for masks with too many tokens for each."""
         if tokens > self.max_filled:

@@ -1,7 +1,7 @@
 """A checkpoint that is served: which endpoints it answers, and the answers, computed by the code of `inference/`."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,18 +15,19 @@ from kobert_pipeline.inference.checkpoint import Checkpoint
 from kobert_pipeline.inference.embed import Embedder
 from kobert_pipeline.inference.loading import BY_NGRAMS, FILES, TORCH, load_errors
 from kobert_pipeline.inference.rerank import Reranker
-from kobert_pipeline.inference.similar import EmbeddedTexts, Texts, is_hit, not_blank, rankers, top
+from kobert_pipeline.inference.similar import EmbeddedTexts, Searchable, Texts, is_hit, not_blank, rankers, top
+from kobert_pipeline.inference.text_index import TextIndex
 from kobert_pipeline.inference.tokens import token_rows
 from kobert_pipeline.inference.windows import splits
 from kobert_pipeline.serve.model_facts import attention_row, card_scores
 
 
 class Ranking(NamedTuple):
-    """Texts to rank by their similarity to a query, by one of `similar.METHODS` (None: the pooling that the model was
-    trained with); the `top_k` best are returned."""
+    """Texts (None: those of the index) to rank by their similarity to a query, by one of `similar.METHODS` (None: the
+    pooling that the model was trained with, or that of the index); the `top_k` best are returned."""
 
     query: str
-    texts: list[str]
+    texts: list[str] | None
     by: str | None
     top_k: int
 
@@ -71,6 +72,9 @@ class ServedModel:
         self.mask_token, self.vocab_size = str(self.tokenizer.mask_token), self.model.config.vocab_size
         self.endpoints, self.torch_only = self._endpoints(folder)
         self.scores = card_scores(folder)
+        self.index: TextIndex | None = None
+        self.pooling_of_index: str | None = None
+        """None where the index has no vectors of this model."""
         needs_markers = self.task and self.task.added_tokens
         self.marked_example: str | None = self.task.card_sample()["text"] if self.task and needs_markers else None
         with load_errors(folder):
@@ -167,14 +171,30 @@ class ServedModel:
         scores, tokens = self.reranker.score(examples)
         return list(map(Relevance, scores.tolist(), sigmoid(scores).tolist(), tokens))
 
+    def search_in(self, index: TextIndex) -> UserError | None:
+        """Let requests without texts search in the index, by words alone where it has vectors of another model: then
+        the reason is returned."""
+        self.index = index
+        index.bm25()(["준비"])  # which loads the words and the analyzer before the first request
+        if not index.pooling:
+            return None
+        try:
+            index.refuse_other_vectors(Embedder(self.model, self.tokenizer, index.pooling, long=self.long))
+        except UserError as error:
+            return error
+        self.pooling_of_index = index.pooling
+        return None
+
     def rank(self, rankings: list[Ranking]) -> list[list[dict[str, Any]]]:
-        """The most similar texts of each ranking, best first. Raises UserError where all its texts are blank."""
+        """The most similar texts of each ranking, best first. Raises UserError where all its texts are blank, or the
+        index does not have what it asks for."""
         # the texts of all requests are embedded together, once per pooling
         texts_of: dict[str, list[str]] = {}
         for ranking in rankings:
-            if ranking.by != "bm25":
-                pooling = self.embedder.pooling if ranking.by in (None, "hybrid") else ranking.by
-                texts_of.setdefault(pooling, []).extend([ranking.query, *ranking.texts])
+            method, pooling = self._method(ranking.texts, ranking.by)
+            if method != "bm25":
+                of_pooling = texts_of.setdefault(pooling if method == "hybrid" else method, [])
+                of_pooling.extend([ranking.query, *(ranking.texts or ())])
         embedders = {
             pooling: EmbeddedTexts(Embedder(self.model, self.tokenizer, pooling, long=self.long), texts)
             for pooling, texts in texts_of.items()
@@ -182,20 +202,37 @@ class ServedModel:
         return [self._ranked(embedders, *ranking) for ranking in rankings]
 
     def _ranked(
-        self, embedders: dict[str, EmbeddedTexts], query: str, texts: list[str], by: str | None, top_k: int
+        self, embedders: dict[str, EmbeddedTexts], query: str, texts: list[str] | None, by: str | None, top_k: int
     ) -> list[dict[str, Any]]:
-        trained, numbers = self.embedder.pooling, not_blank(texts)
-        searched = [texts[number] for number in numbers]
-        # a hybrid, and a request that names no pooling, use the training's pooling
-        (scores,) = rankers(
-            Texts(searched), [by or trained], lambda name: embedders[name or trained], trained, 0.5
-        ).values()
+        method, pooling = self._method(texts, by)
+        searched, numbers, row_of = self._searched(texts)
+        (scores,) = rankers(searched, [method], lambda name: embedders[name or pooling], pooling, 0.5).values()
         indices, values = top(scores, [query], top_k)
         return [
-            {"index": numbers[index], "score": round(value, 4), "text": searched[index]}
+            {"index": numbers[index], "score": round(value, 4)} | row_of(numbers[index])
             for index, value in zip(indices[0].tolist(), values[0].tolist(), strict=True)
-            if is_hit(by or trained, value)
+            if is_hit(method, value)
         ]
+
+    def _method(self, texts: list[str] | None, by: str | None) -> tuple[str, str]:
+        """How to rank, and the pooling of a hybrid. Raises UserError for what the index does not have."""
+        if texts is not None:
+            return by or self.embedder.pooling, self.embedder.pooling
+        if not self.index:
+            raise UserError("texts: none are given, and no index is served; send texts, or start it with --index DIR")
+        pooling = self.pooling_of_index or ""
+        allowed = [pooling, "bm25", "hybrid"] if pooling else ["bm25"]
+        if by and by not in allowed:
+            raise UserError(f"by: the index has no vectors of {self.name} for {by}; ask for {' or '.join(allowed)}")
+        return by or allowed[0], pooling
+
+    def _searched(self, texts: list[str] | None) -> tuple[Searchable, Sequence[int], Callable[[int], dict[str, Any]]]:
+        """What a request searches in, the numbers of these texts, and what the answer says of a number."""
+        if texts is None:
+            assert self.index
+            return self.index, range(len(self.index)), self.index.row
+        numbers = not_blank(texts)
+        return Texts([texts[number] for number in numbers]), numbers, lambda number: {"text": texts[number]}
 
     def refuse_unfit_ids(self, rows: Sequence[list[int]]) -> None:
         """Raise UserError for token ids that the model does not have, or more than it reads."""

@@ -130,9 +130,10 @@ class SimilarBody(Body):
     """A query, and the texts that are compared with it."""
 
     query: Text
-    texts: list[Text] = NotEmpty
+    texts: Annotated[list[Text], NotEmpty] | None = None
+    """Default: those of the server's index (`kobert serve --index`)."""
     by: Literal["mean", "cls", "max", "first-last", "bm25", "hybrid"] | None = None
-    """How to rank, as `kobert similar --by`."""
+    """How to rank, as `kobert similar --by`; of an index its pooling or bm25, and hybrid."""
     top_k: int = Field(5, ge=1)
     """Texts in the answer."""
 
@@ -228,11 +229,16 @@ class Tokens(BaseModel):
 
 
 class Ranked(BaseModel):
-    """A text, its number in the request, and its similarity."""
+    """A text, its number in the request or the index, and its similarity; of an index also where the text was read: its
+    `line`, or of a table its `row` and the `id` it may have, and the `file` where there were several."""
 
     index: int
     score: float
     text: str
+    file: str | None = None
+    line: int | None = None
+    row: int | None = None
+    id: str | int | None = None
 
 
 class Reranked(BaseModel):

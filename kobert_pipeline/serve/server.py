@@ -26,6 +26,7 @@ from kobert_pipeline.serve.limits import Limits
 from kobert_pipeline.serve.service import Service, load_model
 
 if TYPE_CHECKING:
+    from kobert_pipeline.inference.text_index import TextIndex
     from kobert_pipeline.serve.model import ServedModel
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -54,6 +55,7 @@ def serve(
     workers: int = 1,
     backend: str = "torch",
     tokenizer: str | None = None,
+    index: "TextIndex | None" = None,
 ) -> None:
     """Serve checkpoints by name until SIGTERM or Ctrl-C. Requests that have arrived by then are still answered.
 
@@ -62,9 +64,10 @@ def serve(
     load = partial(load_model, long=long, backend=backend, tokenizer=tokenizer)
     if workers > 1:
         with begun(checkpoints, host, port, api_key) as listener:
-            supervise(listener, workers, partial(worker_app, url(listener), dict(checkpoints), limits, api_key, load))
+            app = partial(worker_app, url(listener), dict(checkpoints), limits, api_key, load, index)
+            supervise(listener, workers, app)
         return
-    service = Service(checkpoints, limits, load)
+    service = Service(checkpoints, limits, load, index)
     server = uvicorn.Server(uvicorn.Config(create_app(service, api_key), **CONFIG))
     with begun(checkpoints, host, port, api_key) as listener, stopped_by_signals(server):
 
@@ -135,10 +138,11 @@ def worker_app(
     limits: Limits,
     api_key: bytes | None,
     load: Callable[[str, str], "ServedModel"],
+    index: "TextIndex | None" = None,
 ) -> FastAPI:
     """The application of a worker, which accepts connections once its models are loaded: a request that arrives earlier
     is answered by another worker, or waits."""
-    service = Service(checkpoints, limits, load)
+    service = Service(checkpoints, limits, load, index)
 
     def on_change() -> None:
         if service.failure:

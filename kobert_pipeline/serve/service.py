@@ -17,6 +17,7 @@ from kobert_pipeline.serve.limits import CLIENT_GONE, RETRY, Limits
 from kobert_pipeline.serve.metrics import Metrics
 
 if TYPE_CHECKING:
+    from kobert_pipeline.inference.text_index import TextIndex
     from kobert_pipeline.serve.model import ServedModel
 
 PATIENCE = 0.5
@@ -40,15 +41,20 @@ def load_model(
 
 
 class Service:
-    """Checkpoints by name, loaded and run by one thread of their own.
+    """Checkpoints by name, and the index that they may search in, loaded and run by one thread of their own.
 
     `on_change` is called by that thread once the models are loaded, or when loading has failed with `failure`.
     """
 
     def __init__(
-        self, checkpoints: Mapping[str, str], limits: Limits, load: Callable[[str, str], "ServedModel"] = load_model
+        self,
+        checkpoints: Mapping[str, str],
+        limits: Limits,
+        load: Callable[[str, str], "ServedModel"] = load_model,
+        index: "TextIndex | None" = None,
     ) -> None:
         self.checkpoints, self.limits, self.load, self.metrics = checkpoints, limits, load, Metrics()
+        self.index = index
         self.batcher = Batcher(limits.max_batch_tokens, limits.max_queue, self.metrics.on_batch)
         self.metrics.queue_length = lambda: len(self.batcher)
         self.models: dict[str, ServedModel] = {}
@@ -84,6 +90,8 @@ class Service:
     def _run(self) -> None:
         try:
             self.models = {name: self.load(name, checkpoint) for name, checkpoint in self.checkpoints.items()}
+            if self.index:
+                self._search_in(self.index)
         except Exception as error:
             self.failure = error
         self.loaded.set()
@@ -92,6 +100,15 @@ class Service:
             self.on_change()
         if self.failure is None:
             self.batcher.run()
+
+    def _search_in(self, index: "TextIndex") -> None:
+        """Give the models the index. Raises UserError where it has vectors of none of them."""
+        searching = [model for model in self.models.values() if "/v1/similar" in model.endpoints]
+        if not searching:
+            raise UserError("no served model answers /v1/similar, which searches in an index; leave --index out")
+        refusals = [refusal for model in searching if (refusal := model.search_in(index))]
+        if len(refusals) == len(searching):
+            raise refusals[0]
 
     def refuse_unready(self) -> None:
         """Raise HTTPException until the models are loaded."""

@@ -14,7 +14,7 @@ import pytest
 from kobert_pipeline.files import read_json, write_json
 from kobert_pipeline.inference import embed as embedding
 from kobert_pipeline.inference.embed import Embedder
-from kobert_pipeline.inference.text_index import INDEX
+from kobert_pipeline.inference.text_index import INDEX, VECTORS
 from kobert_pipeline.questions.bm25 import QUESTION_WORDS, Bm25, densest, passages_of, search_terms
 
 LINES = [
@@ -58,6 +58,24 @@ def test_it_finds_what_similar_finds_in_the_files(
     assert f"(blank and left out: {1 if 'table.csv' in files else 2})" in said
     table = kobert("similar", "mlm", QUERIES[0], "--index", "index", "--by", "bm25", "--top-k", 2).out
     assert table == kobert("similar", "mlm", QUERIES[0], *given, "--by", "bm25", "--top-k", 2).out
+
+
+def test_an_index_of_words_alone_has_no_vectors_and_is_searched_by_words(
+    place: Path, kobert: Callable[..., Any]
+) -> None:
+    made = kobert("index", "mlm", "texts.txt", "--out", "words", "--by", "bm25")
+    assert made.out == "words: 5 texts (blank and left out: 2), their words without vectors\n"
+    assert kobert("index", "mlm", "texts.txt", "--out", "both").code == 0
+    assert not (place / "words" / VECTORS).exists()
+    found = kobert("similar", "mlm", *QUERIES, "--index", "words", "--json")
+    assert found.code == 0, found.err
+    assert found.out == kobert("similar", "mlm", *QUERIES, "--index", "both", "--by", "bm25", "--json").out
+    for method in ("mean", "hybrid"):
+        complaint = kobert("similar", "mlm", QUERIES[0], "--index", "words", "--by", method).complaint
+        assert "words has no vectors, for it was made with --by bm25; search it by bm25, or make it again" in complaint
+    arguments = ("index", "mlm", "texts.txt", "--out", "again", "--by", "bm25", "--pooling", "cls")
+    assert "--pooling is for vectors, which --by bm25 leaves out" in kobert(*arguments).complaint
+    assert kobert("index", "mlm", "texts.txt", "--out", "again", "--by", "bm25", "--json").json["pooling"] is None
 
 
 def test_long_texts_are_whole_unless_they_are_to_be_truncated(place: Path, kobert: Callable[..., Any]) -> None:
