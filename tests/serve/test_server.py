@@ -133,6 +133,16 @@ def test_a_server_that_cannot_start_says_why(tiny: Any, kobert: Any, tmp_path: P
     assert "two checkpoints are called nsmc" in kobert("serve", folder, f"nsmc={damaged}").complaint
 
 
+def test_the_body_of_an_answer_does_not_wait_until_its_headers_are_acknowledged() -> None:
+    """Which would take 40 ms for each request of a connection but the first."""
+    with (
+        server.listen("127.0.0.1", 0) as listener,
+        socket.create_connection(listener.getsockname()[:2]),
+        listener.accept()[0] as accepted,
+    ):
+        assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
 def test_what_is_loaded_is_no_work_for_the_garbage_collector() -> None:
     tracked = len(gc.get_objects())
     try:
