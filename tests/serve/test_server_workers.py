@@ -41,8 +41,11 @@ def wait_until_counted(address: str, number: int) -> None:
 
 
 @pytest.mark.slow
-def test_the_service_survives_a_killed_worker(tiny: Any, start_kobert: Any) -> None:
-    process = start_kobert("serve", f"mood={tiny.run_dir / 'publish' / 'nsmc'}", "--port", 0, "--workers", 2)
+def test_the_service_survives_a_killed_worker(tiny: Any, start_kobert: Any, kobert: Any, tmp_path: Path) -> None:
+    folder, texts, index = tiny.run_dir / "publish" / "nsmc", tmp_path / "texts.txt", tmp_path / "index"
+    texts.write_text("정말 재밌다\n지루하다", encoding="utf-8")
+    assert kobert("index", folder, texts, "--out", index).code == 0
+    process = start_kobert("serve", f"mood={folder}", "--port", 0, "--workers", 2, "--index", index)
     assert ": loading mood" in process.stdout.readline()
     (address, first), (_, second) = ready(process), ready(process)
     assert {classify(address) for _ in range(20)} == {200}
@@ -53,6 +56,9 @@ def test_the_service_survives_a_killed_worker(tiny: Any, start_kobert: Any) -> N
     assert len({first, second, third, process.pid}) == 4
     assert {classify(address) for _ in range(20)} == {200}
     wait_until_counted(address, 60)
+    for _ in range(4):
+        found = requests.post(f"{address}/v1/similar", json={"query": "재미", "by": "hybrid"}, timeout=60).json()
+        assert len(found["data"]) == 2, "every worker has the index"
     process.send_signal(signal.SIGTERM)
     assert process.wait(60) == 0
     for worker in (second, third):

@@ -1,0 +1,111 @@
+"""`kobert serve --index`: `/v1/similar` ranks the texts of an index where a request has none."""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from held_model import wait_until
+from starlette.testclient import TestClient
+
+from kobert_pipeline.inference.text_index import TextIndex
+from kobert_pipeline.serve import schema
+from kobert_pipeline.serve.app import create_app
+from kobert_pipeline.serve.limits import Limits
+from kobert_pipeline.serve.service import Service
+
+# the first is longer than what the models read of a query, but not of a text of the index
+TEXTS = [
+    "배우들의 연기가 정말 좋았다. " * 60,
+    "이야기가 지루하다.",
+    "음악이 아름다운 영화",
+    "비가 온다",
+    "연기는 별로다",
+]
+QUERY = "연기가 좋은 영화"
+
+
+@pytest.fixture(scope="module")
+def place(tiny: Any, tmp_path_factory: pytest.TempPathFactory, kobert: Callable[..., Any]) -> Path:
+    """The index `both` of a table by the encoder, and `words` without vectors."""
+    place = tmp_path_factory.mktemp("indexes")
+    rows = [{"id": f"r{n}", "review": text} for n, text in enumerate(TEXTS)]
+    (place / "table.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    for name, more in (("both", ()), ("words", ("--by", "bm25"))):
+        arguments = (tiny.run_dir / "publish" / "mlm", place / "table.jsonl", "--column", "review")
+        result = kobert("index", *arguments, "--out", place / name, *more)
+        assert result.code == 0, result.err
+    return place
+
+
+@contextmanager
+def served(tiny: Any, index: Path | None, *names: str) -> Iterator[Callable[..., Any]]:
+    """`ask(model, ...)`: the answer to a search with `mlm`, the model of `both`, or `mini-nsmc`, another one."""
+    folders = {name: str(tiny.run_dir / "publish" / name) if name == "mlm" else name for name in names}
+    service = Service(folders, Limits(), index=TextIndex(index) if index else None)
+    with TestClient(create_app(service)) as client:
+        wait_until(lambda: service.ready or not service.alive, 60)
+        assert service.ready, service.failure
+        yield lambda model, **fields: client.post("/v1/similar", json={"model": model, "query": QUERY, **fields})
+
+
+def test_the_texts_of_the_index_are_ranked_as_by_the_command(
+    tiny: Any, place: Path, kobert: Callable[..., Any]
+) -> None:
+    with served(tiny, place / "both", "mlm") as ask:
+        for by in ("mean", "bm25", "hybrid", None):
+            words = ("similar", tiny.run_dir / "publish" / "mlm", QUERY, "--index", place / "both", "--json")
+            expected = [json.loads(line) for line in kobert(*words, *(("--by", by) if by else ())).out.splitlines()]
+            content = ask("mlm", by=by).json()
+            assert (content["object"], content["model"]) == ("list", "mlm")
+            rows = content["data"]
+            assert len(rows) == (3 if by == "bm25" else 5), "two texts have no word of the query"
+            for row, theirs in zip(rows, expected, strict=True):
+                schema.Ranked.model_validate(row, extra="forbid")
+                assert row.pop("score") == pytest.approx(theirs["score"], abs=2e-4)
+                assert row.pop("index") == row["row"] - 1
+                assert row == {key: theirs[key] for key in ("row", "id", "text")}
+            assert ask("mlm", by=by, top_k=1).json()["data"][0]["text"] == rows[0]["text"]
+        of_the_request = ask("mlm", by="bm25", texts=["비", "좋은 연기"]).json()["data"]
+        assert [(row["index"], row["text"]) for row in of_the_request] == [(1, "좋은 연기")]
+        assert "1,025 texts of the index are asked for; a request may ask for 1,024" in refusal(ask("mlm", top_k=1025))
+
+
+def refusal(response: Any) -> str:
+    assert response.status_code == 422, response.text
+    message: str = response.json()["error"]["message"]
+    return message
+
+
+def test_a_model_with_other_vectors_searches_by_words(tiny: Any, place: Path) -> None:
+    with served(tiny, place / "both", "mini-nsmc", "mlm") as ask:
+        by_words = ask("mlm", by="bm25").json()["data"]
+        assert ask("mini-nsmc").json()["data"] == by_words and len(by_words) == 3
+        for by in ("mean", "hybrid"):
+            assert ask("mlm", by=by).status_code == 200
+            assert (
+                refusal(ask("mini-nsmc", by=by)) == f"by: the index has no vectors of mini-nsmc for {by}; ask for bm25"
+            )
+        assert refusal(ask("mlm", by="cls")).endswith("of mlm for cls; ask for mean or bm25 or hybrid")
+
+
+def test_an_index_without_vectors_is_searched_by_words(tiny: Any, place: Path) -> None:
+    with served(tiny, place / "words", "mini-nsmc") as ask:
+        assert ask("mini-nsmc").json() == ask("mini-nsmc", by="bm25").json()
+        assert "no vectors of mini-nsmc for hybrid; ask for bm25" in refusal(ask("mini-nsmc", by="hybrid"))
+
+
+def test_without_an_index_texts_are_needed(tiny: Any) -> None:
+    with served(tiny, None, "mlm") as ask:
+        assert refusal(ask("mlm")) == (
+            "texts: none are given, and no index is served; send texts, or start it with --index DIR"
+        )
+
+
+def test_an_index_that_does_not_fit_ends_the_server(place: Path, kobert: Callable[..., Any]) -> None:
+    complaint = kobert("serve", "mood=gone", "--port", 0, "--index", place).complaint
+    assert f"{place} is no index: it has no index.json" in complaint, "before models are loaded"
+    complaint = kobert("serve", "mini-nsmc", "--port", 0, "--index", place / "both").complaint
+    assert "both was made with another checkpoint, for its vectors are others" in complaint
