@@ -175,7 +175,8 @@ class ServedModel:
         """Let requests without texts search in the index, by words alone where it has vectors of another model: then
         the reason is returned."""
         self.index = index
-        index.bm25()(["준비"])  # which loads the words and the analyzer before the first request
+        with load_errors(index.folder):  # the analyzer or bm25s may not be installed
+            index.bm25()(["준비"])  # both are loaded now, and not by the first request
         if not index.pooling:
             return None
         try:

@@ -1,6 +1,7 @@
 """`kobert serve --index`: `/v1/similar` ranks the texts of an index where a request has none."""
 
 import json
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -104,8 +105,12 @@ def test_without_an_index_texts_are_needed(tiny: Any) -> None:
         )
 
 
-def test_an_index_that_does_not_fit_ends_the_server(place: Path, kobert: Callable[..., Any]) -> None:
+def test_an_index_that_does_not_fit_ends_the_server(
+    place: Path, kobert: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     complaint = kobert("serve", "mood=gone", "--port", 0, "--index", place).complaint
     assert f"{place} is no index: it has no index.json" in complaint, "before models are loaded"
     complaint = kobert("serve", "mini-nsmc", "--port", 0, "--index", place / "both").complaint
     assert "both was made with another checkpoint, for its vectors are others" in complaint
+    monkeypatch.setitem(sys.modules, "bm25s", None)
+    assert "words does not load: " in kobert("serve", "mini-nsmc", "--port", 0, "--index", place / "words").complaint
