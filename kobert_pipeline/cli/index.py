@@ -15,7 +15,7 @@ from kobert_pipeline.errors import UserError, refuse_existing
 from kobert_pipeline.progress import shown_on
 
 Out = Annotated[Path, typer.Option(metavar="DIR", help="The new folder of the index.")]
-BY = "bm25: the words alone, for models that were not trained to search; vectors take most of the time."
+BY = "bm25: no vectors, which take most of the time; searches are then by words alone."
 By = Annotated[Literal["bm25"] | None, typer.Option("--by", help=BY)]
 
 
@@ -40,8 +40,8 @@ def index(
     refuse_existing(out, "--out")
     refuse_missing(files)
     refuse_tables(files, column, id_column)
-    if by and pooling:
-        raise UserError("--pooling is for vectors, which --by bm25 leaves out; give one of them")
+    if by:
+        _refuse_options_of_vectors(checkpoint, {"--pooling": pooling, "--tokenizer": tokenizer, "--backend": backend})
 
     from kobert_pipeline.inference.embed import Embedder
     from kobert_pipeline.inference.text_index import write_index
@@ -59,6 +59,16 @@ def index(
         return
     left_out = f" (blank and left out: {blank:,})" if blank else ""
     print(f"{out}: {about['texts']:,} texts{left_out}, {_vectors(about)}")
+
+
+def _refuse_options_of_vectors(checkpoint: Path, given: dict[str, str | None]) -> None:
+    """Raise UserError where an index without vectors is given what only they need, or texts in place of a
+    checkpoint."""
+    for option, value in given.items():
+        if value not in (None, "auto"):
+            raise UserError(f"{option} is for vectors, which --by bm25 leaves out; give one of them")
+    if checkpoint.is_file():
+        raise UserError(f"{checkpoint} is a file; the first argument is a checkpoint, also with --by bm25")
 
 
 def _vectors(about: dict[str, Any]) -> str:

@@ -205,7 +205,11 @@ def finetune_result(group: list[Outcome], data: Mapping[str, Any] = MappingProxy
     """The scores of a fine-tuning over its seeds, on test, or on dev where there is no test set. Trials of a grid
     search are only counted. `data`: the counts of its features, which say what the scores are worth."""
     trained = [outcome for outcome in group if "seed" in outcome.job.options]  # not the soft labels of a distillation
-    by_seed = {seed_name(seed): seed.counts for seed in trained if "grid" not in seed.job.name.split("/")}
+    by_seed = {
+        outcome.job.name.rpartition("/")[2]: outcome.counts
+        for outcome in trained
+        if "grid" not in outcome.job.name.split("/")
+    }
     seeds = list(by_seed.values())
     trials = len(trained) - len(seeds)
     parts = []
@@ -223,7 +227,7 @@ def finetune_result(group: list[Outcome], data: Mapping[str, Any] = MappingProxy
         if len(seeds) > 1:
             parts.append(f"{len(seeds)} seeds")
         parts += worth(data, split)
-        parts += missed_labels(trained, split)
+        parts += missed_labels(by_seed, split)
         if (steps := min((counts["steps"] for counts in seeds if "steps" in counts), default=FEW_STEPS)) < FEW_STEPS:
             parts.append(f"only {steps} step{'s' * (steps > 1)}, so give more epochs")
     if trials:
@@ -264,11 +268,12 @@ def worth(data: Mapping[str, Any], split: str) -> list[str]:
     return reasons
 
 
-def missed_labels(trained: list[Outcome], split: str) -> list[str]:
-    """Which labels with examples in the split a seed never predicted there."""
+def missed_labels(by_seed: dict[str, dict[str, Any]], split: str) -> list[str]:
+    """Which labels with examples in the split a seed never predicted there, by the counts of each seed; of tasks with
+    one label for each text."""
     seeds_by_labels: dict[str, list[str]] = {}
-    for seed in trained:
-        report = seed.counts.get(f"{split}_classification_report", {})
+    for seed, counts in by_seed.items():
+        report = counts.get(f"{split}_classification_report", {})
         if "confusion_matrix" not in report:
             continue
         columns = zip(*report["confusion_matrix"], strict=True)
@@ -278,18 +283,13 @@ def missed_labels(trained: list[Outcome], split: str) -> list[str]:
             if row["support"] and not any(column)
         ]
         if missed:
-            more = [f"{len(missed) - LABELS_SHOWN:,} more"] if len(missed) > LABELS_SHOWN else []
+            more = [f"{len(missed) - LABELS_SHOWN:,} more labels"] if len(missed) > LABELS_SHOWN else []
             labels = ", ".join([*missed[:LABELS_SHOWN], *more])
-            seeds_by_labels.setdefault(labels, []).append(seed_name(seed))
+            seeds_by_labels.setdefault(labels, []).append(seed)
     return [
         f"{'seed' if len(names) == 1 else 'seeds'} {', '.join(names)} never predicted {labels}"
         for labels, names in seeds_by_labels.items()
     ]
-
-
-def seed_name(outcome: Outcome) -> str:
-    """The seed of a fine-tuning, as its folder is named."""
-    return outcome.job.name.rpartition("/")[2]
 
 
 def scores_over_seeds(scores: list[dict[str, float]]) -> list[str]:

@@ -54,13 +54,12 @@ def serve(
     except ModuleNotFoundError as error:
         raise UserError(f"{error.name} is not installed; run: pip install 'kobert-pipeline[serve]'") from None
     api_key = read_api_key(api_key_file) if api_key_file else None
-    opened = None
     if index:
         from kobert_pipeline.inference.text_index import TextIndex
 
-        opened = TextIndex(index)
+        TextIndex(index)  # what is no index is refused before models are loaded
     limits = Limits(max_batch_tokens=max_batch_tokens, max_queue=max_queue, timeout=timeout)
-    run_server(named, host, port, limits, api_key, long, workers, backend, tokenizer, opened)
+    run_server(named, host, port, limits, api_key, long, workers, backend, tokenizer, index)
 
 
 def by_name(checkpoints: list[str]) -> dict[str, str]:

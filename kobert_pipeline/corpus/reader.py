@@ -82,7 +82,7 @@ class Reader(Plugin):
         where the rest of the file is unreadable."""
 
     def columns_left_out(self, path: Path) -> list[str]:
-        """The columns or keys of the first row of a file that are not read; none for files without rows."""
+        """The columns or keys of a file that are not read, by its first row; [] for readers that do not tell."""
         return []
 
     def files(self, data_dir: Path) -> list[Path]:
@@ -216,10 +216,10 @@ def gathered(
     yield from unreadable
 
 
-def others_than(columns: Collection[str | None], rows: Iterable[Row | UnreadableInput]) -> list[str]:
+def other_columns(columns: Collection[str | None], rows: Iterable[Row | UnreadableInput]) -> list[str]:
     """The columns of the first row that are none of `columns`."""
-    first = next((row for row in rows if isinstance(row, Row)), None)
-    return [] if first is None else [name for name in first.cells if name and name not in columns]
+    first = next(iter(rows), None)
+    return [name for name in first.cells if name and name not in columns] if isinstance(first, Row) else []
 
 
 def refuse_skipping(readers: Iterable[Reader], where: str) -> None:

@@ -29,7 +29,7 @@ UNPACKED = 2**30
 """Bytes that are decompressed at most, so that a decompression bomb does not stall the check."""
 BLOCK = 2**20
 NAMED = 5
-"""Files that one sentence names."""
+"""Files or columns that one sentence names."""
 LINE = 80
 """Characters of a line that are shown."""
 
@@ -47,25 +47,26 @@ class Finding:
 @dataclass(frozen=True)
 class Excerpt:
     """A line of the first document that is read of a source, "" where none has one, the number of documents in the
-    sample, how many of them have markup, and the columns that are not read."""
+    sample, and how many of them have markup."""
 
     line: str
     documents: int
     with_markup: int
-    left_out: list[str]
 
-    def sentence(self, reader: Reader) -> str:
-        """What the source was taken for, by what was read."""
+    def sentence(self, reader: Reader, path: Path) -> str:
+        """What the source was taken for, by what was read of the file `path`."""
         line = self.line if len(self.line) <= LINE else f"{self.line[: LINE - 1]}…"
         markup = (
             f"; {self.with_markup:,} of {self.documents:,} documents have markup of a wiki, which stays in the texts"
         )
-        left_out = f"; not read: {', '.join(self.left_out[:NAMED])}{', ...' * (len(self.left_out) > NAMED)}"
+        columns = reader.columns_left_out(path)
+        more = f" and {len(columns) - NAMED} more" if len(columns) > NAMED else ""
+        not_read = f"; not read: {', '.join(columns[:NAMED])}{more}"
         return "".join(
             [
                 f"{reader.title()} is read as {reader.taken_for()}, for example: {line}",
                 markup if self.with_markup else "",
-                left_out if self.left_out else "",
+                not_read if columns else "",
             ]
         )
 
@@ -86,7 +87,8 @@ def check_sources(options: CorpusOptions, data_dir: Path) -> tuple[list[Finding]
             problems.append(Finding(str(problem)))
             continue
         samples = [read_sample(reader, path, may_skip) for path in files]
-        taken_for += [excerpt.sentence(reader) for _, excerpt in samples if excerpt and excerpt.line][:1]
+        excerpts = ((path, excerpt) for path, (_, excerpt) in zip(files, samples, strict=True) if excerpt)
+        taken_for += islice((excerpt.sentence(reader, path) for path, excerpt in excerpts if excerpt.line), 1)
         if samples and all(excerpt and not excerpt.documents for _, excerpt in samples):
             problems.append(Finding(without_texts(reader, "sources" if may_skip else "decontaminate")))
         file_findings = [finding for finding, _ in samples if finding]
@@ -123,7 +125,6 @@ def read_sample(reader: Reader, path: Path, may_skip: bool) -> tuple[Finding | N
     """The problems in a sample of one file, or None, and an excerpt, None where something was unreadable and no
     document was read. Where the reader `may_skip`, the sentence says how."""
     problems, documents, with_markup, characters, line = list[UnreadableInput](), 0, 0, 0, ""
-    left_out: list[str] = []
     if not path.exists():
         return None, None  # a data set of the Hub: nothing is downloaded before the run
     try:
@@ -138,14 +139,13 @@ def read_sample(reader: Reader, path: Path, may_skip: bool) -> tuple[Finding | N
             line = line or " ".join(document.text.lstrip().partition("\n")[0].split())
             if (characters := characters + len(document.text)) >= CHARACTERS:
                 break
-        left_out = reader.columns_left_out(path)
         if path.suffix.lower() in COMPRESSED and path.stat().st_size <= WHOLE:
             _unpack(path)
     except UnreadableInput as problem:  # of the file, whatever its rows are
         problems = [problem]
     except UserError as problem:  # not of the file, such as a missing library
         return Finding(str(problem)), None
-    excerpt = Excerpt(line, documents, with_markup, left_out) if documents or not problems else None
+    excerpt = Excerpt(line, documents, with_markup) if documents or not problems else None
     if not problems:
         return None, excerpt
     skipped = reader.on_error == "skip"

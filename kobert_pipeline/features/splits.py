@@ -115,7 +115,7 @@ def truncated_later(name: str, task: Task, examples: list[Example], max_length: 
     return [
         f"features.{name}: about {share:.0%} of the texts of train have more than max_length ({max_length}) tokens, "
         f"some {most:,} characters, and an encoder reads their beginning alone; a larger max_length lets it read more, "
-        "up to what the model reads"
+        "up to the most that the model reads"
     ]
 
 

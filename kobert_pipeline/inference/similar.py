@@ -16,7 +16,7 @@ from kobert_pipeline.inference.embed import LAST, Embedder
 from kobert_pipeline.inference.encoders import POOLINGS
 from kobert_pipeline.inference.loading import load
 from kobert_pipeline.progress import current_display
-from kobert_pipeline.questions.bm25 import Bm25
+from kobert_pipeline.questions.bm25 import Bm25, largest
 
 METHODS = (*POOLINGS, "bm25", "hybrid")
 QUERIES_AT_ONCE = 256
@@ -163,7 +163,7 @@ def top(scores: Scores, queries: Sequence[str], count: int) -> tuple[np.ndarray,
     blocks = []
     for start in range(0, len(queries), QUERIES_AT_ONCE):
         rows = scores(queries[start : start + QUERIES_AT_ONCE])
-        best = np.argsort(-rows, axis=1, kind="stable")[:, :count]
+        best = np.stack([largest(row, count) for row in rows])
         blocks.append((best, np.take_along_axis(rows, best, 1)))
     indices, values = (np.concatenate(part) for part in zip(*blocks, strict=True))
     return indices, values

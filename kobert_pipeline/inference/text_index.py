@@ -2,6 +2,7 @@
 every query, and `kobert serve` keeps open: nothing is embedded, segmented or read again but what is shown."""
 
 import json
+import mmap
 import tempfile
 from collections.abc import Sequence
 from functools import cached_property
@@ -52,11 +53,24 @@ class TextIndex:
         """A text (`text`) and where it was read: `line`, or of a table `row` and `id` if it has one; `file` where
         there were several."""
         start, end = self.starts[index : index + 2].tolist()
-        # in binary, because `starts` counts bytes
-        with (self.folder / TEXTS).open("rb") as file:
-            file.seek(start)
-            row: dict[str, Any] = json.loads(file.read(end - start))
+        row: dict[str, Any] = json.loads(self._rows[start:end])
         return row
+
+    @cached_property
+    def _rows(self) -> mmap.mmap:
+        # mapped, and not opened for each row, since another index may take the folder's place while a server runs
+        with (self.folder / TEXTS).open("rb") as file:
+            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+
+    def open_files(self) -> None:
+        """Open all files that searches read. Raises UserError for a damaged one, or where a library is missing."""
+        try:
+            self.row(0)
+            self._bm25.scores(["준비"])  # which also loads the analyzer
+            _ = self.pooling and self.vectors
+        except Exception as error:
+            advice = "install it" if isinstance(error, ImportError) else "copy it again, or make it again"
+            raise UserError(f"{self.folder} cannot be searched: {error}; {advice}") from error
 
     @cached_property
     def vectors(self) -> np.ndarray:

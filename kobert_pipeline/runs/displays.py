@@ -50,7 +50,7 @@ class ProgressLines(Display):
         # seconds of the jobs that this run has done, and what was expected of them
         self.spent = self.spent_expected = 0.0
         self.is_running = False
-        self.last_activity: str | None = None
+        self.final_activity: str | None = None
         """The activity of the current job after which it is nearly done, once it has begun."""
 
     def __enter__(self) -> Self:
@@ -72,7 +72,7 @@ class ProgressLines(Display):
                 self.speedometer.remove_task(task)
             self.tasks.clear()
             self.title, self.position, self.jobs = title, position, jobs
-            self.progress, self.job_began, self.last_activity = Progress("checking inputs"), self.clock(), None
+            self.progress, self.job_began, self.final_activity = Progress("checking inputs"), self.clock(), None
 
     def start(self) -> None:
         """Print the job's name."""
@@ -100,7 +100,7 @@ class ProgressLines(Display):
                 return
             self.progress, self.updated = progress, now
             if progress.is_last:
-                self.last_activity = progress.activity
+                self.final_activity = progress.activity
             task = self._task(progress.activity)
             if task is None or progress.done < task.completed or progress.total != task.total:
                 # a new activity, or one that begins again, as each evaluation does
@@ -158,11 +158,12 @@ class ProgressLines(Display):
         scale = (self.spent + to_come) / (self.spent_expected + to_come)
         in_job = scale * self.expected[self.title]
         of_activity = (task and task.time_remaining) or 0.0
-        last = self._task(self.last_activity) if self.last_activity else None
-        if last is None or last.time_remaining is None:  # its speed is not known yet
+        final = self._task(self.final_activity) if self.final_activity else None
+        of_final = None if final is None else 0.0 if final.completed == final.total else final.time_remaining
+        if of_final is None:  # it has not begun, or its speed is not known yet
             of_job = max(of_activity, in_job - self._elapsed())
         else:  # measured, unlike what was expected; evaluations during a training and scores after it come on top
-            of_job = last.time_remaining + (0.0 if task is last else of_activity)
+            of_job = of_final + (0.0 if task is final else of_activity)
         return f" (run {clock_time(of_job + scale * to_come)} left)"
 
     def _speed(self, task: Task, short: bool) -> list[str]:

@@ -151,6 +151,9 @@ async def similar(body: schema.SimilarBody, request: Request) -> Response:
     model = service.model(body.model, "/v1/similar")
     ranking = Ranking(body.query, body.texts, body.by, body.top_k)
     tokens = sum(min(len(text), model.longest_text) for text in [body.query, *texts])
+    if body.texts is None:
+        # a search is a batch of its own, so that clients that have gone are noticed between searches
+        tokens = service.limits.max_batch_tokens
     (ranked,) = await service.results(request, model.rank, [ranking], [tokens])
     return rows(model, ranked)
 

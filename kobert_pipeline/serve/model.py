@@ -171,20 +171,13 @@ class ServedModel:
         scores, tokens = self.reranker.score(examples)
         return list(map(Relevance, scores.tolist(), sigmoid(scores).tolist(), tokens))
 
-    def search_in(self, index: TextIndex) -> UserError | None:
-        """Let requests without texts search in the index, by words alone where it has vectors of another model: then
-        the reason is returned."""
+    def search_in(self, index: TextIndex) -> None:
+        """Let requests without texts search in the index. Raises UserError where it has vectors of another model; then
+        they search by words alone."""
         self.index = index
-        with load_errors(index.folder):  # the analyzer or bm25s may not be installed
-            index.bm25()(["준비"])  # both are loaded now, and not by the first request
-        if not index.pooling:
-            return None
-        try:
+        if index.pooling:
             index.refuse_other_vectors(Embedder(self.model, self.tokenizer, index.pooling, long=self.long))
-        except UserError as error:
-            return error
-        self.pooling_of_index = index.pooling
-        return None
+            self.pooling_of_index = index.pooling
 
     def rank(self, rankings: list[Ranking]) -> list[list[dict[str, Any]]]:
         """The most similar texts of each ranking, best first. Raises UserError where all its texts are blank, or the
@@ -207,7 +200,7 @@ class ServedModel:
     ) -> list[dict[str, Any]]:
         method, pooling = self._method(texts, by)
         searched, numbers, row_of = self._searched(texts)
-        (scores,) = rankers(searched, [method], lambda name: embedders[name or pooling], pooling, 0.5).values()
+        (scores,) = rankers(searched, [method], lambda name: embedders[str(name)], pooling, 0.5).values()
         indices, values = top(scores, [query], top_k)
         return [
             {"index": numbers[index], "score": round(value, 4)} | row_of(numbers[index])
@@ -220,7 +213,9 @@ class ServedModel:
         if texts is not None:
             return by or self.embedder.pooling, self.embedder.pooling
         if not self.index:
-            raise UserError("texts: none are given, and no index is served; send texts, or start it with --index DIR")
+            raise UserError(
+                "texts: none are given, and no index is served; send texts, or start the server with --index DIR"
+            )
         pooling = self.pooling_of_index or ""
         allowed = [pooling, "bm25", "hybrid"] if pooling else ["bm25"]
         if by and by not in allowed:
@@ -230,8 +225,10 @@ class ServedModel:
     def _searched(self, texts: list[str] | None) -> tuple[Searchable, Sequence[int], Callable[[int], dict[str, Any]]]:
         """What a request searches in, the numbers of these texts, and what the answer says of a number."""
         if texts is None:
-            assert self.index
-            return self.index, range(len(self.index)), self.index.row
+            index = self.index
+            assert index
+            # the path of a file is nobody's business
+            return index, range(len(index)), lambda number: with_file_name(index.row(number))
         numbers = not_blank(texts)
         return Texts([texts[number] for number in numbers]), numbers, lambda number: {"text": texts[number]}
 
@@ -245,3 +242,8 @@ class ServedModel:
                     f"there is no token {max(row)}: {self.name} has ids from 0 to {self.vocab_size - 1}, those of "
                     "/v1/tokenize"
                 )
+
+
+def with_file_name(row: dict[str, Any]) -> dict[str, Any]:
+    """A row of an index with the name of its file, if it has one, in place of the path."""
+    return row | {"file": Path(row["file"]).name} if "file" in row else row

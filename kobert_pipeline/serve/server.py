@@ -26,7 +26,6 @@ from kobert_pipeline.serve.limits import Limits
 from kobert_pipeline.serve.service import Service, load_model
 
 if TYPE_CHECKING:
-    from kobert_pipeline.inference.text_index import TextIndex
     from kobert_pipeline.serve.model import ServedModel
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -55,7 +54,7 @@ def serve(
     workers: int = 1,
     backend: str = "torch",
     tokenizer: str | None = None,
-    index: "TextIndex | None" = None,
+    index: Path | None = None,
 ) -> None:
     """Serve checkpoints by name until SIGTERM or Ctrl-C. Requests that have arrived by then are still answered.
 
@@ -96,7 +95,12 @@ def begun(checkpoints: Mapping[str, str], host: str, port: int, api_key: bytes |
 
 def ready_line(service: Service) -> str:
     """What is printed once the models are loaded."""
-    served = (f"{model.name} ({', '.join(model.endpoints)})" for model in service.models.values())
+    served = [f"{model.name} ({', '.join(model.endpoints)})" for model in service.models.values()]
+    by_words = [model.name for model in service.models.values() if model.index and not model.pooling_of_index]
+    if by_words:
+        served.append(
+            f"in {service.index_folder} {', '.join(by_words)} search{'es' * (len(by_words) == 1)} by words alone"
+        )
     return f"ready: {'; '.join(served)}"
 
 
@@ -138,7 +142,7 @@ def worker_app(
     limits: Limits,
     api_key: bytes | None,
     load: Callable[[str, str], "ServedModel"],
-    index: "TextIndex | None" = None,
+    index: Path | None = None,
 ) -> FastAPI:
     """The application of a worker, which accepts connections once its models are loaded: a request that arrives earlier
     is answered by another worker, or waits."""

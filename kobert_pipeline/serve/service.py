@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from starlette.exceptions import HTTPException
@@ -17,7 +18,6 @@ from kobert_pipeline.serve.limits import CLIENT_GONE, RETRY, Limits
 from kobert_pipeline.serve.metrics import Metrics
 
 if TYPE_CHECKING:
-    from kobert_pipeline.inference.text_index import TextIndex
     from kobert_pipeline.serve.model import ServedModel
 
 PATIENCE = 0.5
@@ -51,10 +51,10 @@ class Service:
         checkpoints: Mapping[str, str],
         limits: Limits,
         load: Callable[[str, str], "ServedModel"] = load_model,
-        index: "TextIndex | None" = None,
+        index: Path | None = None,
     ) -> None:
         self.checkpoints, self.limits, self.load, self.metrics = checkpoints, limits, load, Metrics()
-        self.index = index
+        self.index_folder = index
         self.batcher = Batcher(limits.max_batch_tokens, limits.max_queue, self.metrics.on_batch)
         self.metrics.queue_length = lambda: len(self.batcher)
         self.models: dict[str, ServedModel] = {}
@@ -90,8 +90,8 @@ class Service:
     def _run(self) -> None:
         try:
             self.models = {name: self.load(name, checkpoint) for name, checkpoint in self.checkpoints.items()}
-            if self.index:
-                self._search_in(self.index)
+            if self.index_folder:
+                self._search_in(self.index_folder)
         except Exception as error:
             self.failure = error
         self.loaded.set()
@@ -101,12 +101,24 @@ class Service:
         if self.failure is None:
             self.batcher.run()
 
-    def _search_in(self, index: "TextIndex") -> None:
-        """Give the models the index. Raises UserError where it has vectors of none of them."""
-        searching = [model for model in self.models.values() if "/v1/similar" in model.endpoints]
+    def _search_in(self, folder: Path) -> None:
+        """Give the models the index in a folder. Raises UserError where it has vectors of none of them."""
+        from kobert_pipeline.inference.text_index import TextIndex
+
+        similar = "/v1/similar"
+        searching = [model for model in self.models.values() if similar in model.endpoints]
         if not searching:
-            raise UserError("no served model answers /v1/similar, which searches in an index; leave --index out")
-        refusals = [refusal for model in searching if (refusal := model.search_in(index))]
+            by_torch = any(similar in model.torch_only for model in self.models.values())
+            advice = "start the server with --backend torch" if by_torch else "leave --index out"
+            raise UserError(f"no served model answers {similar}, which searches in an index; {advice}")
+        index = TextIndex(folder)
+        index.open_files()
+        refusals = []
+        for model in searching:
+            try:
+                model.search_in(index)
+            except UserError as refusal:
+                refusals.append(refusal)
         if len(refusals) == len(searching):
             raise refusals[0]
 

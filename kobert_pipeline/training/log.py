@@ -43,6 +43,11 @@ class Log:
         notes = tuple(self.shown[name] for name in ("loss", "evaluation") if name in self.shown)
         report("training", step, self.steps, "steps", self.speed, notes, is_last=True)
 
+    def end_early(self, step: int) -> None:
+        """Show that the training ends after `step` steps."""
+        self.steps = step
+        self.step(step)
+
     def write(self, step: int, scalars: Mapping[str, SupportsFloat]) -> None:
         """Record numbers by name after `step` steps."""
         if not is_main_process():

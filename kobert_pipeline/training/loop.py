@@ -155,7 +155,9 @@ def train(
                     result.evaluations[step] = evaluate(step)
                 log.write(step, {f"evaluation_{key}": value for key, value in result.evaluations[step].items()})
                 # decided together: a rank that stops alone would leave the others waiting in their next collective
-                last = last or all_reduce_any(accelerator, bool(should_stop and should_stop(step)))[0]
+                if not last and all_reduce_any(accelerator, bool(should_stop and should_stop(step)))[0]:
+                    last = True
+                    log.end_early(step)
             late = plan.max_minutes is not None and time.monotonic() - started > 60 * plan.max_minutes
             old = plan.checkpoint_minutes is not None and time.monotonic() - saved_at > 60 * plan.checkpoint_minutes
             # ranks have different clocks and get signals at different steps, but must save and stop at the same step

@@ -159,10 +159,12 @@ def test_the_time_left_of_a_run_follows_what_its_jobs_took(clock) -> None:
         lines.report(Progress("training", done, 101, "steps", is_last=True))
     assert left() == "4:22", "198 seconds as the training itself says, and 64 of publish"
     clock.now = 322
-    lines.report(Progress("training", 101, 101, "steps", is_last=True))
-    assert left() == "1:04", "what was expected of a job says nothing any more once its training is done"
-    lines.report(Progress("predicting test", 0, 4, "batches"))
-    assert left() == "1:04"
+    for steps in (101, 60):  # to its end, or stopped early
+        lines.report(Progress("training", steps, steps, "steps", is_last=True))
+        assert left() == "1:04", "what was expected of a job says nothing any more once its training is done"
+    for clock.now, done in ((322, 0), (332, 1), (342, 2)):
+        lines.report(Progress("predicting test", done, 4, "batches"))
+    assert left() == "1:24", "and 20 seconds of the scores"
     begin("publish", 4)
     assert left() == "", "the last job's own time says it"
 
@@ -306,6 +308,9 @@ def test_results_name_reasons_and_spread() -> None:
     assert finetune_result([outcome("nsmc/1", apart)]).endswith(
         "n-grams 0.30 and 2.20, programs other than kobert read the network alone and lose 51.0 points of f1"
     )
+    other = outcome("nsmc/2", apart | {"ngrams_weights": [0.4, 1.0]})
+    of_both = "weights of network and n-grams 0.30 and 2.20 (seed 1), 0.40 and 1.00 (seed 2), "
+    assert of_both in finetune_result([outcome("nsmc/1", apart), other])
 
     assert finetune_result([trial]) == "1 settings tried", "before a seed is trained"
 

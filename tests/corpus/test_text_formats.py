@@ -346,6 +346,7 @@ def test_check_says_what_each_source_is_read_as(tmp_path: Path) -> None:
         ("jsonl", {}, "not read: title"), ("csv", {"id": "id"}, "not read: title"),
         ("csv", {"text": ["title", "text"]}, "not read: id"), ("parquet", {"group_by": "title"}, "not read: id"),
         ("csv", {"text": ["title", "text"], "id": "id"}, ""),
+        ("json", {"text": "text"}, ""),  # which does not tell
     ],
 )  # fmt: skip
 def test_check_names_columns_that_are_not_read(tmp_path: Path, name: str, options: dict, left_out: str) -> None:
@@ -355,7 +356,7 @@ def test_check_names_columns_that_are_not_read(tmp_path: Path, name: str, option
     elif name == "csv":
         pa.csv.write_csv(table, tmp_path / "a.csv")
     else:
-        (tmp_path / "a.jsonl").write_text(json.dumps(table.to_pylist()[0]), encoding="utf-8")
+        (tmp_path / f"a.{name}").write_text(json.dumps(table.to_pylist()[0]), encoding="utf-8")
     source = {"name": name, "path": f"a.{name}", **options}
     (taken_for,) = check_sources(CorpusOptions.model_validate({"sources": [source]}), tmp_path)[1]
     assert taken_for.partition("; ")[2] == left_out

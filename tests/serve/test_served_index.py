@@ -1,6 +1,7 @@
 """`kobert serve --index`: `/v1/similar` ranks the texts of an index where a request has none."""
 
 import json
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,7 +12,6 @@ import pytest
 from held_model import wait_until
 from starlette.testclient import TestClient
 
-from kobert_pipeline.inference.text_index import TextIndex
 from kobert_pipeline.serve import schema
 from kobert_pipeline.serve.app import create_app
 from kobert_pipeline.serve.limits import Limits
@@ -45,7 +45,7 @@ def place(tiny: Any, tmp_path_factory: pytest.TempPathFactory, kobert: Callable[
 def served(tiny: Any, index: Path | None, *names: str) -> Iterator[Callable[..., Any]]:
     """`ask(model, ...)`: the answer to a search with `mlm`, the model of `both`, or `mini-nsmc`, another one."""
     folders = {name: str(tiny.run_dir / "publish" / name) if name == "mlm" else name for name in names}
-    service = Service(folders, Limits(), index=TextIndex(index) if index else None)
+    service = Service(folders, Limits(), index=index)
     with TestClient(create_app(service)) as client:
         wait_until(lambda: service.ready or not service.alive, 60)
         assert service.ready, service.failure
@@ -101,7 +101,7 @@ def test_an_index_without_vectors_is_searched_by_words(tiny: Any, place: Path) -
 def test_without_an_index_texts_are_needed(tiny: Any) -> None:
     with served(tiny, None, "mlm") as ask:
         assert refusal(ask("mlm")) == (
-            "texts: none are given, and no index is served; send texts, or start it with --index DIR"
+            "texts: none are given, and no index is served; send texts, or start the server with --index DIR"
         )
 
 
@@ -113,4 +113,28 @@ def test_an_index_that_does_not_fit_ends_the_server(
     complaint = kobert("serve", "mini-nsmc", "--port", 0, "--index", place / "both").complaint
     assert "both was made with another checkpoint, for its vectors are others" in complaint
     monkeypatch.setitem(sys.modules, "bm25s", None)
-    assert "words does not load: " in kobert("serve", "mini-nsmc", "--port", 0, "--index", place / "words").complaint
+    complaint = kobert("serve", "mini-nsmc", "--port", 0, "--index", place / "words").complaint
+    assert "words cannot be searched: " in complaint and "bm25s" in complaint and complaint.endswith("; install it")
+
+
+def test_a_server_keeps_its_index_while_another_takes_its_place(
+    tiny: Any, place: Path, tmp_path: Path, kobert: Callable[..., Any]
+) -> None:
+    folder = shutil.copytree(place / "words", tmp_path / "index")
+    with served(tiny, folder, "mini-nsmc") as ask:
+        before = ask("mini-nsmc").json()
+        shutil.rmtree(folder)
+        (tmp_path / "a.txt").write_text("다른 글\n연기가 좋은 글\n", encoding="utf-8")
+        assert kobert("index", "mini-nsmc", tmp_path / "a.txt", "--out", folder, "--by", "bm25").code == 0
+        assert ask("mini-nsmc").json() == before
+    with served(tiny, folder, "mini-nsmc") as ask:
+        assert [row["line"] for row in ask("mini-nsmc").json()["data"]] == [2]
+
+
+def test_the_paths_of_files_stay_on_the_server(tiny: Any, tmp_path: Path, kobert: Callable[..., Any]) -> None:
+    files = [tmp_path / "a.txt", tmp_path / "b.txt"]
+    for file in files:
+        file.write_text(f"연기가 좋은 {file.name}\n", encoding="utf-8")
+    assert kobert("index", "mini-nsmc", *files, "--out", tmp_path / "index", "--by", "bm25").code == 0
+    with served(tiny, tmp_path / "index", "mini-nsmc") as ask:
+        assert {row["file"] for row in ask("mini-nsmc").json()["data"]} == {"a.txt", "b.txt"}

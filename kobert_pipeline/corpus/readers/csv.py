@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import field_validator
 
 from kobert_pipeline.corpus.document import Document
-from kobert_pipeline.corpus.reader import Encoded, Ordered, gathered, others_than
+from kobert_pipeline.corpus.reader import Encoded, Ordered, gathered, other_columns
 from kobert_pipeline.tables.csv import read_csv
 from kobert_pipeline.tables.excel import read_excel
 from kobert_pipeline.tables.file_type import data_suffix
@@ -68,7 +68,7 @@ class Csv(Encoded, Ordered):
 
     def columns_left_out(self, path: Path) -> list[str]:
         """The columns that are not read."""
-        return others_than((*self._text_columns(), self.id, self.group_by), self._rows(path))
+        return other_columns((*self._text_columns(), self.id, self.group_by), self._rows(path))
 
     def _text_columns(self) -> list[str]:
         return [self.text] if isinstance(self.text, str) else self.text

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Literal
 
 from kobert_pipeline.corpus.document import TOO_LONG, Document
-from kobert_pipeline.corpus.reader import Encoded, Ordered, others_than
+from kobert_pipeline.corpus.reader import Encoded, Ordered, other_columns
 from kobert_pipeline.errors import did_you_mean
 from kobert_pipeline.tables.columns import text_cell
 from kobert_pipeline.tables.rows import Rows, read_json_lines
@@ -36,7 +36,7 @@ class JsonLines(Encoded, Ordered):
 
     def columns_left_out(self, path: Path) -> list[str]:
         """The keys of the first line that are not read."""
-        return others_than((self.text, self.id), self._rows(path))
+        return other_columns((self.text, self.id), self._rows(path))
 
     def _rows(self, path: Path) -> Rows:
         return read_json_lines(path, self.encoding, 2 * self.max_document_bytes + ROOM, lossy=True)
