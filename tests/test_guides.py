@@ -190,6 +190,9 @@ def test_the_recipe_that_trains_a_model_on_made_questions_is_valid(folder, tmp_p
         "valid, 5 jobs: checkpoint, corpus, features manual, finetune manual/1, publish manual"
         in kobert("check", "manual.yaml").out
     )
+    guide = (REPO / folder / "finetuning.md").read_text(encoding="utf-8")
+    (clean,) = re.findall(r"^\$ kobert run manual.yaml --until features (--set .*)$", guide, re.M)
+    assert kobert("run", "manual.yaml", "--until", "checkpoint", *clean.split()).code == 0
 
 
 @pytest.mark.parametrize("folder", ["docs", "docs/ko"])

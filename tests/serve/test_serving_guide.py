@@ -18,7 +18,6 @@ from starlette.testclient import TestClient
 
 from kobert_pipeline.cli import main
 from kobert_pipeline.cli.serve import by_name
-from kobert_pipeline.inference.text_index import TextIndex
 from kobert_pipeline.serve.app import create_app
 from kobert_pipeline.serve.limits import ERROR_TYPES, Limits
 from kobert_pipeline.serve.service import Service
@@ -87,12 +86,12 @@ def test_the_requests_of_the_guide_are_answered_in_the_form_that_it_shows(
     tiny: Any, tmp_path: Path, corpora: Path, kobert: Any
 ) -> None:
     (line,) = re.findall(r"^\$ kobert (index .*)$", GUIDE, re.M)
-    smaller = {"corpora/nsmc/ratings_test.txt.zst": corpora / "reviews_test.txt", "reviews-index": tmp_path / "index"}
+    smaller = {"corpora/nsmc/ratings_test.txt.zst": corpora / "reviews_test.txt", "nsmc-words": tmp_path / "index"}
     assert kobert(*(smaller.get(word, word) for word in shlex.split(line))).code == 0
     folders = checkpoints(tiny.run_dir, tmp_path)
     names = {"mini-nsmc": "nsmc", "qa": "korquad", "visits": "ner", "encoder": "mlm", "reranker": "pairs"}
-    service = Service({name: folders[folder] for name, folder in names.items()}, Limits())
-    service.index = TextIndex(tmp_path / "index")
+    served = {name: folders[folder] for name, folder in names.items()}
+    service = Service(served, Limits(), index=tmp_path / "index")
     with TestClient(create_app(service)) as client:
         wait_until(lambda: service.ready, 60)
         examples = EXAMPLE.findall(GUIDE)
