@@ -96,11 +96,9 @@ def begun(checkpoints: Mapping[str, str], host: str, port: int, api_key: bytes |
 def ready_line(service: Service) -> str:
     """What is printed once the models are loaded."""
     served = [f"{model.name} ({', '.join(model.endpoints)})" for model in service.models.values()]
-    by_words = [model.name for model in service.models.values() if model.index and not model.pooling_of_index]
-    if by_words:
-        served.append(
-            f"in {service.index_folder} {', '.join(by_words)} search{'es' * (len(by_words) == 1)} by words alone"
-        )
+    if service.index_folder:
+        by_words = [model.name for model in service.models.values() if model.index and not model.pooling_of_index]
+        served += [f"{name} searches in {service.index_folder} by words alone" for name in by_words]
     return f"ready: {'; '.join(served)}"
 
 

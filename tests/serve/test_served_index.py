@@ -6,7 +6,8 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from held_model import wait_until
@@ -15,6 +16,7 @@ from starlette.testclient import TestClient
 from kobert_pipeline.serve import schema
 from kobert_pipeline.serve.app import create_app
 from kobert_pipeline.serve.limits import Limits
+from kobert_pipeline.serve.server import ready_line
 from kobert_pipeline.serve.service import Service
 
 # the first is longer than what the models read of a query, but not of a text of the index
@@ -138,3 +140,12 @@ def test_the_paths_of_files_stay_on_the_server(tiny: Any, tmp_path: Path, kobert
     assert kobert("index", "mini-nsmc", *files, "--out", tmp_path / "index", "--by", "bm25").code == 0
     with served(tiny, tmp_path / "index", "mini-nsmc") as ask:
         assert {row["file"] for row in ask("mini-nsmc").json()["data"]} == {"a.txt", "b.txt"}
+
+
+def test_the_ready_line_says_which_models_search_by_words_alone() -> None:
+    service = Service({}, Limits(), index=Path("judgments"))
+    for name, index, pooling in (("a", object(), "mean"), ("b", object(), None), ("c", None, None)):
+        service.models[name] = cast(
+            Any, SimpleNamespace(name=name, endpoints=["/v1/x"], index=index, pooling_of_index=pooling)
+        )
+    assert ready_line(service) == "ready: a (/v1/x); b (/v1/x); c (/v1/x); b searches in judgments by words alone"
