@@ -61,10 +61,10 @@ def index(
     print(f"{out}: {about['texts']:,} texts{left_out}, {_vectors(about)}")
 
 
-def _refuse_options_of_vectors(checkpoint: Path, given: dict[str, str | None]) -> None:
+def _refuse_options_of_vectors(checkpoint: Path, options: dict[str, str | None]) -> None:
     """Raise UserError where an index without vectors is given what only they need, or texts in place of a
     checkpoint."""
-    for option, value in given.items():
+    for option, value in options.items():
         if value not in (None, "auto"):
             raise UserError(f"{option} is for vectors, which --by bm25 leaves out; give one of them")
     if checkpoint.is_file():

@@ -60,8 +60,7 @@ class Excerpt:
             f"; {self.with_markup:,} of {self.documents:,} documents have markup of a wiki, which stays in the texts"
         )
         columns = reader.columns_left_out(path)
-        more = f" and {len(columns) - NAMED} more" if len(columns) > NAMED else ""
-        not_read = f"; not read: {', '.join(columns[:NAMED])}{more}"
+        not_read = f"; not read: {first_names(columns)}"
         return "".join(
             [
                 f"{reader.title()} is read as {reader.taken_for()}, for example: {line}",
@@ -69,6 +68,11 @@ class Excerpt:
                 not_read if columns else "",
             ]
         )
+
+
+def first_names(names: list[str]) -> str:
+    """The first `NAMED` names, and how many more there are."""
+    return ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
 
 
 def check_sources(options: CorpusOptions, data_dir: Path) -> tuple[list[Finding], list[str]]:
@@ -113,10 +117,9 @@ def left_out(options: CorpusOptions, data_dir: Path) -> list[str]:
     for beside, together in patterns_beside.items():
         if others := [path.name for path in beside if path not in read]:
             matched = len(set(beside).intersection(chain.from_iterable(map(files_of.__getitem__, together))))
-            more = f" and {len(others) - NAMED} more" if len(others) > NAMED else ""
             sentences.append(
                 f"{', '.join(together)} {'matches' if len(together) == 1 else 'match'} {matched:,} of {len(beside):,} "
-                f"files there, and no source reads {', '.join(others[:NAMED])}{more}"
+                f"files there, and no source reads {first_names(others)}"
             )
     return sentences
 

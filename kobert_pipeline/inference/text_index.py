@@ -67,7 +67,8 @@ class TextIndex:
         try:
             self.row(0)
             self._bm25.scores(["준비"])  # which also loads the analyzer
-            _ = self.pooling and self.vectors
+            if self.pooling:
+                _ = self.vectors
         except Exception as error:
             advice = "install it" if isinstance(error, ImportError) else "copy it again, or make it again"
             raise UserError(f"{self.folder} cannot be searched: {error}; {advice}") from error
@@ -101,7 +102,7 @@ class TextIndex:
                 f"{self.folder} has vectors of the pooling {self.pooling} and the last layer, not of "
                 f"{embedder.pooling}; give --by {self.pooling} and no --layers, or make the index again"
             )
-        # a query is truncated; the texts were read as `kobert index` was told
+        # a query is truncated; how the texts were read is in the record of the index
         (vector,) = normalized(embedder.reading(self.about["long"]).embed([self.row(0)["text"]]))
         if vector.shape != self.vectors[0].shape or vector @ self.vectors[0] < SAME:
             raise UserError(

@@ -160,7 +160,7 @@ class ProgressLines(Display):
         of_activity = (task and task.time_remaining) or 0.0
         final = self._task(self.final_activity) if self.final_activity else None
         of_final = None if final is None else 0.0 if final.completed == final.total else final.time_remaining
-        if of_final is None:  # it has not begun, or its speed is not known yet
+        if of_final is None:  # it did not start, or its speed is not known yet
             of_job = max(of_activity, in_job - self._elapsed())
         else:  # measured, unlike what was expected; evaluations during a training and scores after it come on top
             of_job = of_final + (0.0 if task is final else of_activity)

@@ -144,16 +144,17 @@ async def similar(body: schema.SimilarBody, request: Request) -> Response:
 
     service = service_of(request)
     service.limits.refuse_too_much([body.query])
-    texts = body.texts or []
-    service.limits.refuse_too_much(texts)
     if body.texts is None:
         service.limits.refuse_too_many_results(body.top_k)
+    else:
+        service.limits.refuse_too_much(body.texts)
     model = service.model(body.model, "/v1/similar")
     ranking = Ranking(body.query, body.texts, body.by, body.top_k)
-    tokens = sum(min(len(text), model.longest_text) for text in [body.query, *texts])
     if body.texts is None:
         # a search is a batch of its own, so that clients that have gone are noticed between searches
         tokens = service.limits.max_batch_tokens
+    else:
+        tokens = sum(min(len(text), model.longest_text) for text in [body.query, *body.texts])
     (ranked,) = await service.results(request, model.rank, [ranking], [tokens])
     return rows(model, ranked)
 

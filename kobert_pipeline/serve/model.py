@@ -184,8 +184,8 @@ class ServedModel:
         index does not have what it asks for."""
         # the texts of all requests are embedded together, once per pooling
         texts_of: dict[str, list[str]] = {}
-        for ranking in rankings:
-            method, pooling = self._method(ranking.texts, ranking.by)
+        methods = [self._method(ranking.texts, ranking.by) for ranking in rankings]
+        for ranking, (method, pooling) in zip(rankings, methods, strict=True):
             if method != "bm25":
                 of_pooling = texts_of.setdefault(pooling if method == "hybrid" else method, [])
                 of_pooling.extend([ranking.query, *(ranking.texts or ())])
@@ -193,15 +193,14 @@ class ServedModel:
             pooling: EmbeddedTexts(Embedder(self.model, self.tokenizer, pooling, long=self.long), texts)
             for pooling, texts in texts_of.items()
         }
-        return [self._ranked(embedders, *ranking) for ranking in rankings]
+        return [self._ranked(embedders, ranking, *method) for ranking, method in zip(rankings, methods, strict=True)]
 
     def _ranked(
-        self, embedders: dict[str, EmbeddedTexts], query: str, texts: list[str] | None, by: str | None, top_k: int
+        self, embedders: dict[str, EmbeddedTexts], ranking: Ranking, method: str, pooling: str
     ) -> list[dict[str, Any]]:
-        method, pooling = self._method(texts, by)
-        searched, numbers, row_of = self._searched(texts)
+        searched, numbers, row_of = self._searched(ranking.texts)
         (scores,) = rankers(searched, [method], lambda name: embedders[str(name)], pooling, 0.5).values()
-        indices, values = top(scores, [query], top_k)
+        indices, values = top(scores, [ranking.query], ranking.top_k)
         return [
             {"index": numbers[index], "score": round(value, 4)} | row_of(numbers[index])
             for index, value in zip(indices[0].tolist(), values[0].tolist(), strict=True)
