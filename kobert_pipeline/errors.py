@@ -74,9 +74,13 @@ def did_you_mean(unknown: str, allowed: Iterable[str], what: str = "allowed") ->
     # lr for learning_rate
     close = close or [name for name in names if "_" in name and initials(name) == unknown]
     guess = f" - did you mean '{close[0]}'?" if close else ""
-    shown = ", ".join(name[:MAX_NAME_LENGTH] for name in names[:MAX_NAMES])
-    more = f" and {len(names) - MAX_NAMES:,} more" if len(names) > MAX_NAMES else ""
-    return f"{guess} ({what}: {shown or 'nothing'}{more})"
+    shown = first_of([name[:MAX_NAME_LENGTH] for name in names], MAX_NAMES)
+    return f"{guess} ({what}: {shown or 'nothing'})"
+
+
+def first_of(names: list[str], shown: int) -> str:
+    """The first `shown` names, and how many more there are."""
+    return ", ".join(names[:shown]) + (f" and {len(names) - shown:,} more" if len(names) > shown else "")
 
 
 def initials(name: str) -> str:

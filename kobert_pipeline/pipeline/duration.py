@@ -149,7 +149,7 @@ class Durations:
             case "analysis":
                 return self.slowness * ANALYSIS_START + self.characters / self.analyzed_per_second / self.workers(job)
             case "tokenizer":
-                return self.linear(TOKENIZER, self.characters)
+                return self.linear(TOKENIZER, self.characters) + self.tokenizer_report()
             case "shards":
                 return self.linear(SHARDS, self.characters)
             case "features":
@@ -195,14 +195,27 @@ class Durations:
         return total
 
     @cached_property
-    def analyzed_per_second(self) -> float:
-        """Characters of the corpus that the analyzer takes in a second on one core, measured."""
+    def sample(self) -> list[str]:
+        """The first documents of each source of the corpus."""
         texts: list[str] = []
         for reader in self.recipe.corpus.sources if self.recipe.corpus else []:
             documents, wanted = reader.read(self.data_dir), sum(map(len, texts)) + SAMPLE_CHARACTERS
             while sum(map(len, texts)) < wanted and (document := next(documents, None)):
-                texts.append(document.text[:SAMPLE_CHARACTERS])
+                texts.append(document.text)
+        return texts
+
+    @cached_property
+    def analyzed_per_second(self) -> float:
+        """Characters of the corpus that the analyzer takes in a second on one core, measured."""
+        texts = [text[:SAMPLE_CHARACTERS] for text in self.sample]
         return characters_per_second(self.recipe.analysis.analyzer.segmenter(self.data_dir), texts)
+
+    def tokenizer_report(self) -> float:
+        """The seconds of the tokenizer's report: it and those that it is compared with tokenize some documents."""
+        options = self.recipe.tokenizer
+        tokenizers = 1 + len(set(filter(None, (options.base, options.report.compare_with))))
+        in_sample = sum(map(len, self.sample)) / max(1, len(self.sample))
+        return tokenizers * min(self.characters, options.report.documents * in_sample) / self.analyzed_per_second
 
     def features(self, name: str) -> float:
         """The seconds of the features `name`."""

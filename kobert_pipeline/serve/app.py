@@ -156,7 +156,8 @@ async def similar(body: schema.SimilarBody, request: Request) -> Response:
     else:
         tokens = sum(min(len(text), model.longest_text) for text in [body.query, *body.texts])
     (ranked,) = await service.results(request, model.rank, [ranking], [tokens])
-    return rows(model, ranked)
+    # in a thread, since the texts of an index may be long
+    return await run_in_threadpool(rows, model, ranked)
 
 
 @models.post("/rerank", response_model=list[schema.Reranked] | schema.Reranking)
