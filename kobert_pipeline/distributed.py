@@ -46,6 +46,7 @@ class MainProcessExited(Exception):
 
 def is_distributed() -> bool:
     """Whether this process is one of several ranks, started by `torchrun` or `accelerate launch`."""
+    # from the launcher's variables: most commands never import torch, and training asks before its process group exists
     return int(os.environ.get("WORLD_SIZE") or 1) > 1
 
 
@@ -93,6 +94,7 @@ class Channel:
         message: dict[str, Any] = json.loads(self.store.get(key))
         if "exit_code" in message:
             ignore_launcher()
+            # SIGTERM is ignored by now: rank 0 exits once it has this, and then the launcher sends it
             self.store.set(f"acknowledged by {os.environ['RANK']}", "")
             destroy_process_group(message["exit_code"])
             raise MainProcessExited(message["exit_code"])
@@ -103,6 +105,7 @@ class Channel:
         from torch.distributed import DistStoreError
 
         ignore_launcher()
+        # SIGTERM is ignored by now: a rank that has read this may exit before this one, and then the launcher sends it
         self.send({"exit_code": exit_code})
         destroy_process_group(exit_code)
         acknowledgements = [f"acknowledged by {rank}" for rank in range(1, int(os.environ["WORLD_SIZE"]))]
@@ -129,6 +132,7 @@ def ignore_launcher() -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
+# cached, since without torchrun's agent rank 0 hosts the store in this object: it must live as long as the process
 @cache
 def channel() -> Channel:
     """The channel of this process, over the store that the launcher's environment variables name."""

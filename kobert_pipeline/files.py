@@ -47,6 +47,7 @@ def atomic_write(path: Path) -> Iterator[Path]:
     try:
         yield part
         # to disk before the rename: after a power failure the new name could otherwise have no content
+        # a new file object will do: fsync is of the file, and the one that wrote it is closed by now
         with part.open("rb") as file:
             os.fsync(file.fileno())
         # the folder is not synced: where a power failure undoes the rename, `path` is only unchanged
@@ -82,6 +83,7 @@ def read_json(path: Path) -> Any:
 
 def digest(value: Any) -> str:
     """SHA-256 of a JSON value, regardless of the order of its keys."""
+    # with any other form of this text every record that exists would look damaged
     text = json.dumps(value, sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -130,6 +132,7 @@ def parse_json(text: str) -> Any:
         value = _DECODER.decode(text)
     except RecursionError:
         value, depth = None, MAX_JSON_DEPTH + 1
+    # both are ValueErrors, too, but say what is wrong
     except (json.JSONDecodeError, RepeatedKey):
         raise
     except ValueError:  # Python's limit is 4,300 digits

@@ -11,6 +11,7 @@ INLINE_MARKUP = re.compile(r"[\\`*\[\]<>~#]|(?<!\w)_|_(?!\w)|&(?=[#\w])")
 """Characters with a meaning inside a line. A _ between letters has none."""
 BLOCK_START = re.compile(r"^([ \t]*)(?=#|`{3}|~{3}|[-=]+[ \t]*$|<|\|)", re.MULTILINE)
 """Starts of lines that would make a heading or table, or start a block of code or HTML that may never end."""
+# inline code knows no escapes, and in a table a bar ends the cell even inside it
 PLAIN = re.compile(r"[^`|\\\r\n]+")
 LARGEST_MATRIX = 20
 """Classes of the largest confusion matrix that is printed."""
@@ -23,11 +24,13 @@ def escaped(text: str) -> str:
 
 def code(text: str) -> str:
     """`text` as inline code, or escaped if it has characters that inline code cannot hold."""
+    # of inline code with a space at both ends CommonMark shows neither
     return f"`{text}`" if PLAIN.fullmatch(text) and text.strip() == text else escaped(text)
 
 
 def paragraphs(text: str) -> str:
     """Text that keeps its links and emphasis, but has its headings, tables, HTML and blocks of code escaped."""
+    # with \n as every line end: a lone \r ends a line in CommonMark, but not for re.MULTILINE
     return BLOCK_START.sub(r"\1\\", "\n".join(text.strip().splitlines()))
 
 

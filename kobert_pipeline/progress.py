@@ -53,6 +53,7 @@ class Display:
         """The current job is this far. May be called often, and from any thread."""
 
 
+# a global, not a ContextVar: threads report, too, such as the corpus stage's watcher, and would not see it
 _display = Display()
 
 
