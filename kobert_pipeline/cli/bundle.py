@@ -137,6 +137,7 @@ def about_run(recipe: str, settings: list[str]) -> dict[str, str]:
 
 def part_size(text: str) -> int:
     """The bytes of a size such as 60MB. Raises UserError for any other text."""
+    # with more digits the number may be infinite, of which int() raises OverflowError
     match = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?) ?([A-Za-z]*)", text)
     if not match or match[2].upper() not in UNITS or float(match[1]) * UNITS[match[2].upper()] < SMALLEST_PART:
         raise UserError(f"--part {text!r:.40} is not a size of at least {SMALLEST_PART} bytes; give one such as 60MB")
@@ -148,6 +149,7 @@ def requirements() -> str:
     lines = []
     for requirement in metadata.requires("kobert-pipeline") or ():
         name = re.split(r"[^\w.-]", requirement)[0]
+        # the marker of an optional dependency, which training can do without
         if "extra ==" not in requirement and name not in NOT_FOR_TRAINING:
             lines.append(f"{requirement}  # {metadata.version(name)} made this bundle")
     return "\n".join(lines) + "\n"

@@ -84,6 +84,7 @@ def stop_after(minutes: float | None) -> Iterator[None]:
 
 def restore_sigterm() -> None:
     """Restore the default handler of SIGTERM, if `interrupt_on_sigterm` replaced it."""
+    # by its name, since each call of `interrupt_on_sigterm` makes a new function; trainings set other handlers
     if getattr(signal.getsignal(signal.SIGTERM), "__name__", "") == "interrupt":
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
@@ -143,6 +144,7 @@ def _reader_has_gone() -> bool:
     """Whether nobody can read standard output or error any more."""
     poll = select.poll()
     for stream in (1, 2):
+        # POLLERR is reported without being asked for: of a pipe, that its reading end is closed
         poll.register(stream, 0)
     return any(event & select.POLLERR for _, event in poll.poll(0))
 
@@ -151,10 +153,12 @@ def _report(error: Exception) -> int:
     """Print the message of an error and return the exit code. Raises the error again if it is a bug of kobert."""
     if isinstance(error, MainProcessExited):
         return error.exit_code
+    # by name: typer raises the class of its private copy of click
     if type(error).__name__ == "NoArgsIsHelpError":
         print(error)
         return 0
     exit_code, message = _classify(error)
+    # before anything is printed: a rank that receives rank 0's exit code leaves from here
     _exit_all_ranks(exit_code)
     if message is None:
         raise error
@@ -189,6 +193,7 @@ def _exit_all_ranks(exit_code: int) -> None:
         if is_main_process():
             channel().exit(exit_code)
         elif (code := channel().exit_code_of_main(MAIN_EXIT_TIMEOUT)) is not None:
+            # SystemExit is not an Exception, so it is not suppressed
             sys.exit(code)
 
 

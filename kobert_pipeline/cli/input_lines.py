@@ -166,6 +166,7 @@ def _decoded_blocks(stream: Any) -> Iterator[list[str]]:
     while True:
         block = stream.read1(READ_BYTES)
         rest += block
+        # decided once, by as many bytes as of a file (`open_text.HEAD`); without a \n so far, one may still come
         if ends_by_cr is None and (b"\n" in rest or len(rest) >= READ_BYTES or not block):
             ends_by_cr = has_mac_line_ends(rest[:READ_BYTES])
         rest = rest.replace(b"\r", b"\n") if ends_by_cr else rest

@@ -141,6 +141,7 @@ def _print_results(batches: Iterable[list[dict[str, Any]]], as_json: bool) -> No
                 print(json_for(sys.stdout, result))
             else:
                 print(_line(result))
+            # only answers have a `probability`, null without a calibration; a regression also has a score
             is_uncalibrated |= result.get("score") is not None and result.get("probability", 0) is None
         sys.stdout.flush()  # to a pipe, Python would keep answers back until there are 8 KB of them
     if is_uncalibrated:

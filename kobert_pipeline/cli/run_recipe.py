@@ -51,7 +51,7 @@ def run_recipe(
     # The lock also covers the upload, so that no other process changes the checkpoint while it is read.
     with locked(planned[0].folder.parent):
         with progress_display() as display, shown_on(display):
-            if fit_minutes is not None:
+            if fit_minutes is not None:  # under the lock, since measuring reads shards and writes to the folder
                 fit = partial(measured_fit, fit_minutes, started + 60 * fit_minutes, redoes)
                 loaded, planned = plan(recipe, settings, run_dir, num_workers, fit)
             expect(recipe, loaded, planned, chosen_jobs(planned, only, until), num_workers, redo or [])

@@ -73,6 +73,7 @@ def print_results(outcomes: list[Outcome], scores: compare.Table | None = None) 
 
     # a long path is broken, not shortened: people copy it
     header = ("stage", "status", Column("time", justify="right"), Column("result", overflow="fold"))
+    # all jobs of a fine-tuning follow one another in a recipe's plan, so groupby finds them
     rows = [_row(title, list(group), outcomes) for title, group in groupby(outcomes, _row_title)]
     console = Console(width=None if sys.stdout.isatty() else WIDTH, highlight=False)
     console.print(_table(header, rows))
@@ -83,6 +84,7 @@ def print_results(outcomes: list[Outcome], scores: compare.Table | None = None) 
         console.print(_table((names[0], lines[0][0]), zip(names[1:], lines[0][1:], strict=True)))
     if outcomes:
         job = outcomes[0].job
+        # a job's `path` is that of its folder below the run
         run_dir = job.folder.parents[len(Path(job.path).parts) - 1]
         console.print(f"\nrun folder: {run_dir}", markup=False, soft_wrap=True)
 
@@ -228,6 +230,7 @@ def finetune_result(group: list[Outcome], data: Mapping[str, Any] = MappingProxy
             parts.append(f"{len(seeds)} seeds")
         parts += worth(data, split)
         parts += missed_labels(by_seed, split)
+        # classifiers over n-grams have no steps, and get no advice
         if (steps := min((counts["steps"] for counts in seeds if "steps" in counts), default=FEW_STEPS)) < FEW_STEPS:
             parts.append(f"only {steps} step{'s' * (steps > 1)}, so give more epochs")
     if trials:

@@ -67,6 +67,7 @@ def by_name(checkpoints: list[str]) -> dict[str, str]:
     named: dict[str, str] = {}
     for argument in checkpoints:
         name, sign, checkpoint = argument.partition("=")
+        # a folder may have a "=" in its path; resolved, since "." has no name
         if not sign or Path(argument).is_dir():
             name, checkpoint = Path(argument).resolve().name if Path(argument).is_dir() else argument, argument
         if not NAME.fullmatch(name):

@@ -102,6 +102,7 @@ def _ranking(
     """The `top_k` texts of each query, by the scores of `rank`."""
     from kobert_pipeline.inference.similar import top
 
+    # more than are shown, for the reranker to choose from
     count = max(top_k, reranker.count) if reranker else top_k
     ranked = {method: top(scores, queries, count) for method, scores in rank(searched).items()}
     if not reranker:
