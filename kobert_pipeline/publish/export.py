@@ -42,6 +42,7 @@ def export(model: Path, tokenizer: Path, out: Path, dtype: str = "float32", plai
     loaded = add_tokens(load_tokenizer(tokenizer), added_tokens(config))
     names = inputs_of(config, loaded.model_input_names)
     if names != loaded.model_input_names:
+        # loaded again, since `save_pretrained` writes the names only if they were an argument
         loaded = add_tokens(load_tokenizer(tokenizer, model_input_names=names), added_tokens(config))
     # truncate where fine-tuning did, so that `transformers` reads as much of a text as `kobert predict`
     loaded.model_max_length = inference_length(config)
@@ -85,6 +86,7 @@ def with_older_keys(config: dict[str, Any]) -> dict[str, Any]:
         older["global_rope_theta"] = rope["full_attention"]["rope_theta"]
         older["local_rope_theta"] = rope["sliding_attention"]["rope_theta"]
         # the first layer is always a global one
+        # the appended one counts where no later layer is global
         older["global_attn_every_n_layers"] = (*kinds[1:], "full_attention").index("full_attention") + 1
     return config | {key: value for key, value in older.items() if key not in config}
 
@@ -126,6 +128,7 @@ def export_plain(model_config: dict[str, Any], tokenizer: Path, out: Path) -> No
     config["tokenizer_class"] = TOKENIZER_CLASS
     out.mkdir(exist_ok=True)
     backend = Tokenizer.from_file(str(tokenizer / "tokenizer.json"))
+    # with the flags of `add_tokens`, so that both tokenizers find these tokens in the same texts
     backend.add_special_tokens([AddedToken(token, normalized=False) for token in added_tokens(model_config)])
     backend.save(str(out / "tokenizer.json"))
     write_json(out / "tokenizer_config.json", config)

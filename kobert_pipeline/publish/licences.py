@@ -76,9 +76,11 @@ def allows(data: str, model: str) -> bool:
     if "nd" in required or granted is None:
         return False
     if "sa" not in required:
+        # "nc" is all that is left in `required`
         return "nc" in granted
     of_data, of_model = (CREATIVE_COMMONS.fullmatch(identifier(name)) for name in (data, model))
     if of_data and of_model:  # later versions are accepted, too, but 1.0 names none
+        # versions have one digit before and after the dot, so that they compare as texts
         versions = [match[2] or "" for match in (of_data, of_model)]
         return of_data[1] == of_model[1] and (
             versions[0] == versions[1] or (versions[0] != "1.0" and versions[0] < versions[1])
@@ -105,6 +107,7 @@ def link(name: str) -> str | None:
 
 def suggestion(name: str) -> str:
     """A licence for a model trained on data under the licence `name`, which does not forbid derivatives."""
+    # version 1.0 of Creative Commons accepts no later one, and so not the 4.0 below
     if identifier(name) in COPYLEFT or identifier(name).endswith("sa-1.0"):
         return identifier(name)
     required = conditions(name) or set()

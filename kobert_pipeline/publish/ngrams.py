@@ -35,6 +35,7 @@ def run(
     export(model, tokenizer, out)
     report("comparing predictions")
     cost = cost_of_tokens(WeightFile(model, NGRAMS), WeightFile(out, NGRAMS))
+    # the card describes the folder's own tokenizer, which then needs no analyzer
     as_published = replace(facts, analyzer="") if (out / "tokenizer.json").is_file() else facts
     with atomic_write(out / "README.md") as part:
         part.write_text(card(as_published, Ngrams(**read_json(out / CONFIG)["ngrams"]), cost), encoding="utf-8")

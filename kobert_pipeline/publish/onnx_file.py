@@ -69,6 +69,7 @@ def _exported(folder: Path, auto_class: str, texts: list[str]) -> dict[str, Any]
     tokenizer = load_tokenizer(folder)
     model = getattr(transformers, auto_class).from_pretrained(folder, dtype=torch.float32).eval()
     model.config.use_cache = False  # otherwise a decoder also returns its keys and values
+    # of several texts, since torch.export takes a size of 1 for a constant; (B, S) each
     example = dict(tokenizer(texts, padding=True, return_tensors="pt"))
     with torch.no_grad():
         model_output = model(**example, output_hidden_states=True)
@@ -119,8 +120,10 @@ def store_in_bfloat16(folder: Path) -> None:
     beside.unlink(missing_ok=True)
     casts = []
     for tensor in model.graph.initializer:
+        # ONNX stores raw data as little-endian
         bits = np.frombuffer(tensor.raw_data, "<u4") if tensor.data_type == TensorProto.FLOAT else np.empty(0, "<u4")
         # a few numbers (of a norm, or made by the exporter) are not worth a node
+        # bfloat16 is the upper half of a float32, so nothing is lost where the lower half is zero
         if len(bits) >= FEWEST_NUMBERS and not (bits & 0xFFFF).any():
             casts.append(helper.make_node("Cast", [f"{tensor.name}.bf16"], [tensor.name], to=TensorProto.FLOAT))
             tensor.name, tensor.data_type = f"{tensor.name}.bf16", TensorProto.BFLOAT16
@@ -175,6 +178,7 @@ def _remove_source_notes(path: Path) -> None:
     """Remove the exporter's notes about the Python source, which name paths of this machine."""
     import onnx
 
+    # the weights of a large model stay in their own file, to which the saved one still refers
     model = onnx.load(path, load_external_data=False)
     graph = model.graph
     for item in (model, graph, *graph.node, *graph.input, *graph.output, *graph.initializer, *graph.value_info):

@@ -48,6 +48,7 @@ def cost_on_held_out(shards: Path, exact: WeightFile, rounded: WeightFile) -> Ro
     texts = [
         shard.ids[start : min(start + length, end)].tolist()
         for _, shard in Shards.open(shards, "held_out")
+        # (D + 1,) boundaries -pairwise-> D documents
         for start, end in pairwise(shard.documents.tolist())
     ]
     features = features_of_ids([text for text in texts if text][:MAX_DOCUMENTS])

@@ -159,15 +159,18 @@ print(len(embed(TEXT)[0]))""",
 def span_example(options: dict[str, Any]) -> str:
     """The example of a model that answers questions about texts of one window, with the options of its task that it
     must be used with, such as `max_answer_tokens`; options that are left out have their defaults."""
+    # tril(k) keeps ends up to k tokens after the start, which are answers of k + 1 tokens
     code = SPAN.replace("tril(29)", f"tril({options.get('max_answer_tokens', 30) - 1})")
     if options.get("question_token"):
         code = code.replace("tokenizer(question,", 'tokenizer(f"{question} {tokenizer.mask_token}",')
     if options.get("exact_match_feature"):
+        # LEVELS - 1 before LEVELS, which is a part of it
         matches = MATCHES.replace("NEAR", str(NEAR)).replace("LEVELS - 1", str(LEVELS - 1))
         matches = matches.replace("LEVELS", str(LEVELS)).replace("ROUNDING", str(ROUNDING))
         if options.get("pos_feature"):
             groups = " ".join(map("|".join, CLASSES))
             tags = PARTS_OF_SPEECH.replace("CLASSES", groups).replace("TYPES", str(TYPES))
+            # before the last line, which gives the types to the model
             before, last = matches.rsplit("\n", 1)
             matches, code = f"{before}{tags}\n{last}", f"from kiwipiepy import Kiwi\n{code}"
         code = code.replace("\noutputs =", matches + "\noutputs =")

@@ -107,6 +107,7 @@ def outputs_here(tokenizers: list[Path], model: Path, auto_class: str, dtype: st
         )
     loaded.eval()
     for parameter in loaded.parameters():
+        # rounded here, too, so that a difference can only be a fault of the folder
         parameter.data = parameter.to(getattr(torch, dtype)).float()
     inputs = [tokenizer(text, return_tensors="pt") for text in SAMPLES]
     if auto_class.endswith("MultipleChoice"):
