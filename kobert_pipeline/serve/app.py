@@ -170,6 +170,7 @@ async def rerank(body: schema.RerankBody, request: Request) -> Response:
     examples = [model.example(body.query, text) for text in texts]
     pairs = [body.query + text for text in texts]
     scored = await computed(request, model.relevance, examples, pairs, model.max_length)
+    # not by probability: the sigmoid of large log-odds is 1 for all of them; equal ones keep their order
     order = sorted(range(len(texts)), key=lambda index: -scored[index].log_odds)
     if body.texts:
         return JSONResponse(
@@ -279,6 +280,7 @@ def usage(results: list[Any]) -> dict[str, int]:
 async def refused(request: Request, error: Any) -> Response:
     """Answer every HTTP error, also the framework's own (no such path, no such method, bytes that are no text)."""
     path, paths = request.url.path, request.app.openapi()["paths"]
+    # recognized by their texts, since our own errors may have the same status
     own = {
         (404, "Not Found"): f"there is no {path:.80}; the paths are {', '.join(paths)}",
         (405, "Method Not Allowed"): f"{path:.80} takes {', '.join(map(str.upper, paths.get(path, ['get'])))}, not "

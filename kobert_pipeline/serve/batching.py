@@ -97,6 +97,7 @@ class Batcher:
             waiting, self._waiting = self._waiting, deque()
             self._changed.notify()
         for item in waiting:
+            # setting the exception of a cancelled future would raise InvalidStateError
             if item.future.set_running_or_notify_cancel():
                 item.future.set_exception(Closed())
 
@@ -128,6 +129,7 @@ def compute_batch(batch: list[Item]) -> None:
     fail the requests it was joined with."""
     try:
         results = batch[0].compute([item.input for item in batch])
+        # before any result is set: a wrong number of them is an error and not a shift to other requests
         pairs = list(zip(batch, results, strict=True))
     except Exception as error:
         if len(batch) == 1:

@@ -111,6 +111,7 @@ class Gate:
             message = await receive()
             read += len(message.get("body", b""))
             if read > self.limits.max_body:
+                # an HTTPException, since FastAPI, which reads the body, makes a 400 of any other error
                 raise HTTPException(413, f"the body has more than {self.limits.max_body:,} bytes; send fewer texts")
             return message
 

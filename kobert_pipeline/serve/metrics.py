@@ -21,6 +21,7 @@ class Metrics:
     """The metrics of one server."""
 
     def __init__(self) -> None:
+        # not the global one, in which a second server of this process would register the same names: an error
         self.registry = registry = CollectorRegistry()
         ProcessCollector(registry=registry)
         self.requests = Counter("kobert_requests", "Requests", ["path", "status"], registry=registry)
@@ -65,6 +66,7 @@ class Metrics:
 
 def forget_dead_processes(folder: Path) -> None:
     """Drop what processes that were killed had waiting."""
+    # asked at each scrape, since uvicorn's supervisor calls nothing of ours when a worker dies
     for path in folder.glob("gauge_live*_*.db"):
         pid = int(path.stem.rpartition("_")[2])
         try:

@@ -199,6 +199,7 @@ class ServedModel:
         self, embedders: dict[str, EmbeddedTexts], ranking: Ranking, method: str, pooling: str
     ) -> list[dict[str, Any]]:
         searched, numbers, row_of = self._searched(ranking.texts)
+        # 0.5 is the default of `kobert similar --bm25-weight`, whose answers these are
         (scores,) = rankers(searched, [method], lambda name: embedders[str(name)], pooling, 0.5).values()
         indices, values = top(scores, [ranking.query], ranking.top_k)
         return [
@@ -236,6 +237,7 @@ class ServedModel:
         for row in rows:
             if len(row) > self.max_length:
                 raise UserError(f"{len(row):,} token ids are given; {self.name} reads at most {self.max_length:,}")
+            # the schema refuses empty lists and ids below 0
             if max(row) >= self.vocab_size:
                 raise UserError(
                     f"there is no token {max(row)}: {self.name} has ids from 0 to {self.vocab_size - 1}, those of "

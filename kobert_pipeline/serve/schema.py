@@ -37,6 +37,7 @@ def expected(what: str) -> WrapValidator:
 
 # JSON may hold halves of characters, which no answer could repeat
 Text = Annotated[str, AfterValidator(replace_surrogates)]
+# strict, or pydantic would take true, "1" and 1.0 for ids
 TokenId = Annotated[int, Field(strict=True, ge=0)]
 MAX_ELEMENTS = 10_000
 """Elements of any list; `Limits` allows fewer texts, and models fewer tokens."""

@@ -34,9 +34,9 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 CONFIG: dict[str, Any] = {
     # no names of files or people: neither access logs nor uvicorn's own logging, headers or trust in proxies
     "access_log": False, "log_config": None, "log_level": "error", "server_header": False, "proxy_headers": False,
-    # h11 limits the size of headers, which httptools does not; uvloop would bring nothing (docs/results/serving.md)
     # longer than the 60 s after which clients and proxies close idle connections: it is they who know if one is in use
     "timeout_keep_alive": 75,
+    # h11 limits the size of headers, which httptools does not; uvloop would bring nothing (docs/results/serving.md)
     "http": "h11", "loop": "asyncio", "ws": "none", "lifespan": "on",
 }  # fmt: skip
 """The settings of uvicorn."""
@@ -150,6 +150,7 @@ def worker_app(
         if service.failure:
             message = str(service.failure) if isinstance(service.failure, UserError) else repr(service.failure)
             print(f"worker {os.getpid()}: {message}", file=sys.stderr, flush=True)
+            # called by the thread of the models, in which sys.exit would end the thread alone
             os._exit(STARTUP_FAILURE)  # which tells the supervisor not to try again
         keep_what_is_loaded()
         print(f"{address}: worker {os.getpid()} {ready_line(service)}", flush=True)

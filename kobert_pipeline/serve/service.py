@@ -77,6 +77,7 @@ class Service:
 
     def start(self) -> None:
         """Load the models, in the background."""
+        # here, since the constructor is called before the loop runs
         loop = asyncio.get_running_loop()
         self.batcher.before_batch = partial(wait_for_turn, loop)
         self._thread.start()
@@ -164,6 +165,7 @@ class Service:
         when another text of the request fails."""
         finished, gone = all_done(futures, asyncio.get_running_loop()), None
         try:
+            # not wait_for, which would cancel `finished` when the time is over
             await asyncio.wait({finished}, timeout=PATIENCE)
             if not finished.done():
                 gone = asyncio.ensure_future(disconnected(request))
@@ -183,6 +185,7 @@ class Service:
 
 def all_done(futures: Sequence[Future[Any]], loop: asyncio.AbstractEventLoop) -> asyncio.Future[None]:
     """A future of that event loop, done as soon as all of these are, or one of them has failed."""
+    # asyncio.wrap_future would wake the loop for each text, not once for all (docs/results/serving.md)
     finished: asyncio.Future[None] = loop.create_future()
     left = len(futures)
 
@@ -193,6 +196,7 @@ def all_done(futures: Sequence[Future[Any]], loop: asyncio.AbstractEventLoop) ->
     def count(future: Future[Any]) -> None:
         nonlocal left
         left -= 1
+        # `exception` raises CancelledError for a cancelled future, so that is asked first
         if not left or future.cancelled() or future.exception():
             with contextlib.suppress(RuntimeError):  # the server has ended, and nobody waits
                 loop.call_soon_threadsafe(finish)
