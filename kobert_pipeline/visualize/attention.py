@@ -123,6 +123,7 @@ def token_types(model: Any, tokens: Tokens) -> list[int]:
     type_ids: list[int] = match_types([token.id for token in tokens.tokens], sides).tolist()
     if not options.get("pos_feature"):
         return type_ids
+    # parts of speech are the context's alone, and negative offsets are outside it
     offsets = [(token.start, token.end) if token.side == 1 else (-1, -1) for token in tokens.tokens]
     return with_parts_of_speech(type_ids, offsets, classes_of(tokens.texts[1]))
 
@@ -157,6 +158,7 @@ def attention_weights(model: Any, tokens: Tokens) -> np.ndarray:
             f"{type(encoder).__name__} has no attention from every token to every other that could be read; choose a "
             "checkpoint such as a BERT, RoBERTa, ELECTRA or GPT-2"
         )
+    # L x (1, A, S, S) -cat-> (L, A, S, S); in float32, since NumPy has no bfloat16
     weights = torch.cat(layers).float().cpu().numpy()
     refuse_not_finite(str(getattr(model, "name_or_path", "")), {"attention": [weights]}, "attention weights")
     return weights
@@ -204,6 +206,7 @@ def _unit(tokens: Tokens, label: str, group: Sequence[int]) -> Unit:
 def shares_of(size: int, units: Iterable[Unit]) -> np.ndarray:
     """How much of each of `size` tokens belongs to each unit, (S, U): a token of several units is split evenly, so that
     rows add up to 1."""
+    # (U, S) -T-> (S, U); no row is all zeros, since every token is in a unit
     members = np.array([[i in unit.tokens for i in range(size)] for unit in units], np.float64).T
     return members / members.sum(1, keepdims=True)
 
@@ -213,4 +216,5 @@ def sum_to_units(weights: np.ndarray, units: Sequence[Unit]) -> np.ndarray:
     summed and their rows averaged, as Clark et al. (BlackboxNLP 2019) do for words. Rows still add up to 1."""
     shares = shares_of(weights.shape[-1], units)
     averages = (shares / shares.sum(0)).T  # (S, U) -> (U, S)
+    # (U, S) @ (..., S, S) @ (S, U) -> (..., U, U)
     return averages @ weights @ shares

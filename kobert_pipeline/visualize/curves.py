@@ -52,6 +52,7 @@ def curves(run_dirs: Sequence[Path], metrics: Sequence[str] = ()) -> list[Curve]
 def read_log(path: Path) -> list[dict[str, float]]:
     """The rows of a log. A last line that a kill has cut off is left out. Raises UserError for another line that is no
     JSON object with a step."""
+    # with line ends: only a line without one may be what a kill has cut off
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
     rows = []
     for line_number, line in enumerate(lines, 1):
@@ -91,6 +92,7 @@ def draw(path: Path, all_curves: Sequence[Curve]) -> None:
     """Write a picture, PNG or SVG: a row of panels for each training, and a panel for each of its metrics. A run has
     one colour."""
     trainings: dict[str, list[str]] = {}
+    # pretraining first, though its folder is after those of fine-tunings; sorted() keeps the order of the rest
     for curve in sorted(all_curves, key=lambda curve: curve.training.startswith("finetune")):
         metrics = trainings.setdefault(curve.training, [])
         if curve.metric not in metrics:

@@ -94,6 +94,7 @@ class Projection:
         neighbours: np.ndarray | None = None
         for layer in vectors.astype(np.float64):
             points, share = principal_components(layer)
+            # zeros are the points of equal vectors: from their PCA scikit-learn's t-SNE starts at NaN, and crashes
             if kind == "tsne" and points.any():
                 neighbours, share = tsne(layer, neighbours)
                 points = spread(neighbours - neighbours.mean(0))
@@ -126,6 +127,7 @@ def tsne(vectors: np.ndarray, before: np.ndarray | None) -> tuple[np.ndarray, fl
     perplexity = min(PERPLEXITY, (count - 1) / 3)
     estimator = TSNE(2, perplexity=perplexity, init=start, early_exaggeration=exaggeration, random_state=0)
     points = estimator.fit_transform(vectors)
+    # scikit-learn requires fewer neighbours than half of the texts
     share = trustworthiness(vectors, points, n_neighbors=max(1, min(NEIGHBOURS, (count - 1) // 2)))
     return points, float(share)
 

@@ -47,6 +47,7 @@ def new_figure(
     # of a PNG nothing is missing, and the font that measures the texts of an SVG may lack Hangul
     with matplotlib.rc_context(settings), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing")
+        # without pyplot, which keeps every figure; the legend of curves is "outside" only in a constrained layout
         figure = Figure(figsize=size or (side, side), layout="constrained")
         yield figure
         with atomic_write(path) as part:

@@ -25,6 +25,7 @@ def page(title: str, body: str, script: str | None = None, data: Any = None) -> 
     element of that id."""
     style = (PAGES / "page.css").read_text(encoding="utf-8")
     code = f"\n{(PAGES / script).read_text(encoding='utf-8')}" if script else ""
+    # of the whole content of the script element, of which browsers hash every byte
     digest = b64encode(hashlib.sha256(code.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
     # </script> in a text would end the element

@@ -67,6 +67,7 @@ class Tokens:
             Token(token, id_, start, end, "" if side is None else texts[side][start:end], side, word, *morpheme)
             for token, id_, (start, end), side, word, morpheme in rows
         ]
+        # shorter ones were not truncated, so few texts are tokenized twice
         truncated = max_length is not None and len(ids) == max_length and _has_more(tokenizer, texts, max_length)
         return cls(texts, tokens, token_types(tokenizer, encoded)[0], truncated)
 
