@@ -47,6 +47,7 @@ def shard_of(
     kind = np.uint16 if vocab_size <= 2**16 else np.uint32
     sources, source_names = number_sources(document.source for document in documents)
     return Shard(
+        # the empty arrays are for a split without documents in this part: `concatenate` requires at least one array
         ids=np.concatenate([np.empty(0, kind), *(np.array(row, kind) for row in ids)]),
         boundaries=np.concatenate([np.empty(0, np.uint8), *boundaries]),
         documents=np.cumsum([0, *map(len, boundaries)], dtype=np.int64),
@@ -58,6 +59,7 @@ def shard_of(
 
 def number_sources(names: Iterable[str]) -> tuple[np.ndarray, np.ndarray]:
     """`sources` and `source_names` of a shard, from the name of each document's source."""
+    # np.str_, since the empty list of a shard without documents would become float64
     distinct, numbers = np.unique(np.array(list(names), np.str_), return_inverse=True)
     return numbers.astype(np.uint32), distinct
 
@@ -100,6 +102,7 @@ class Shards:
     @classmethod
     def open(cls, folder: Path, split: str, special: SpecialIds = OUR_IDS) -> "Shards":
         """The shards of `split` ("train" or "held_out") in order. Raises UserError where there are none."""
+        # sorted, since `glob` has no order: a batch is drawn by global position, which must be the same on every rank
         names = sorted(path.name.removesuffix(".ids.npy") for path in folder.glob(f"{split}-*.ids.npy"))
         if not names:
             raise UserError(f"{folder} holds no shard of the split {split!r}; build them with kobert shards")
@@ -132,6 +135,7 @@ class Shards:
         chosen = []
         for shard in self.shards:
             fits = [is_from(str(name), patterns) for name in shard.source_names]
+            # (S,) by name -> (D,) by document
             chosen.append(replace(shard, chosen=np.array(fits, bool)[shard.sources]))
         return Shards(chosen, self.special)
 
@@ -141,8 +145,9 @@ class Shards:
         Span i has `lengths[i]` tokens from the global position `starts[i]`, all in one shard.
         """
         # one indexing operation per shard instead of one per span
+        # right, since an empty shard has the same offset as the one after it, which has the tokens
         shard_indices = np.searchsorted(self.offsets, starts, side="right") - 1  # (spans,) the shard of each
-        targets = np.cumsum(lengths) - lengths
+        targets = np.cumsum(lengths) - lengths  # (spans,) where each span starts in the result
         ids, boundaries = np.empty(int(lengths.sum()), np.int64), np.empty(int(lengths.sum()), np.uint8)
         for shard_index in np.unique(shard_indices).tolist():
             shard, chosen = self.shards[shard_index], np.flatnonzero(shard_indices == shard_index)

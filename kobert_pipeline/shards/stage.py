@@ -216,6 +216,7 @@ def make_shard(backend: Tokenizer, documents: list[AnalyzedDocument]) -> Shard:
         [document.words() for document in documents], is_pretokenized=True, add_special_tokens=False
     )
     boundaries = [
+        # no word id is None, since no special tokens are added
         boundaries_of(document, np.array(encoding.word_ids, np.int64))
         for document, encoding in zip(documents, encodings, strict=True)
     ]
@@ -226,7 +227,7 @@ def make_shard(backend: Tokenizer, documents: list[AnalyzedDocument]) -> Shard:
 def boundaries_of(document: AnalyzedDocument, words: np.ndarray) -> np.ndarray:
     """The boundary bits of each token, (N,) uint8; `words` (N,) is the index of its morpheme."""
     text, segmentation = document.document.text, document.segmentation
-    bits = np.full(len(segmentation), MORPHEME, np.uint8)
+    bits = np.full(len(segmentation), MORPHEME, np.uint8)  # (morphemes,) up to the last line, then (N,)
     # in UTF-32, so that the array has one number per character, which is what offsets count; the extra space is there
     # for a morpheme of the empty span at the very end of the text
     line_breaks = np.frombuffer((text + " ").encode("utf-32-le"), np.uint32) == ord("\n")

@@ -44,11 +44,13 @@ def boundaries_of(text: str, encoding: Any) -> np.ndarray:
     # (N,) per token: the eojeol of its last character; a token may be white space, or empty (a lone word mark)
     starts, stops = np.array(encoding.offsets, np.int64).T
     last = np.maximum(stops - 1, starts)
+    # clipped, since white space after the last eojeol belongs to that one
     eojeol = np.searchsorted([match.end() for match in eojeols], last, side="right").clip(max=len(eojeols) - 1)
     words = np.array(encoding.word_ids, np.int64)
     bits = np.zeros(len(words), np.uint8)
     units = (
         (MORPHEME, words),
+        # MORPHEME too, since a pre-tokenizer need not split at white space (Metaspace with split=False)
         (MORPHEME | EOJEOL, eojeol),
         (SENTENCE, sentence[eojeol]),
         (PARAGRAPH, paragraph[eojeol]),
