@@ -67,6 +67,7 @@ def write_analysis(path: Path, documents: Iterable[AnalyzedDocument]) -> None:
 
 def _gaps(segmentation: Segmentation) -> np.ndarray:
     """Characters between each morpheme and the end of the one before it, (N,)."""
+    # cut to (N,), since without morphemes the 0 would be one element too many
     previous_ends = np.concatenate([[0], segmentation.ends[:-1]])[: len(segmentation)]
     return segmentation.starts - previous_ends
 
@@ -119,6 +120,7 @@ def _arrays(column: Any) -> list[np.ndarray]:
 def _segmentation(
     text: str, gaps: np.ndarray, lengths: np.ndarray, sentence_starts: np.ndarray, replaced: list[str | None] | None
 ) -> Segmentation:
+    # a gap counts from the end before it, so an end is the sum of all gaps and lengths up to it: (N,)
     ends = np.cumsum(gaps + lengths, dtype=np.int32)
     starts = (ends - lengths).astype(np.int32)
     sentences = np.cumsum(sentence_starts, dtype=np.int32) - np.int32(1)

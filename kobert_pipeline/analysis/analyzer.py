@@ -111,6 +111,7 @@ def _user_word(row: Row, tags: tuple[str, ...]) -> UserWord | None:
     return form, tag, float(score)
 
 
+# one class per name, since pydantic never takes options of two classes for equal
 @cache
 def _variant(cls: type[Analyzer], name: str) -> Any:
     fixed: Any = (Literal[name], name)

@@ -105,6 +105,7 @@ def segmented_parts(parts: list[Path], workers: Workers, documents: int) -> Iter
         report("loading the analyzer")  # until the first result: in each worker that takes seconds
         for path in parts:
             for document in read_documents(path):
+                # before the yield: a result may come as soon as the last text of a task was taken
                 pending.append((path, document))
                 yield document.text
 
@@ -118,6 +119,7 @@ def segmented_parts(parts: list[Path], workers: Workers, documents: int) -> Iter
         if part != path:
             yield part, []  # a part without documents is written too, since later stages expect a file for each
             continue
+        # a list, since `groupby` empties a group when the next one is taken
         yield part, [(document, result) for _, document, result in rows]
         path, rows = next(groups, (None, iter(())))
 

@@ -116,6 +116,7 @@ class Workers:
         except BrokenProcessPool as error:
             if not self.pool.active:  # else another of its tasks has had a new one started already
                 self._restart(error)
+            # as a whole, since any of the pool's tasks may have broken it, and these texts may never have been read
             return self._result(texts, self._schedule(texts))
         except ProcessExpired as error:
             reason = f"the analyzer died on it (exit code {error.exitcode})"
