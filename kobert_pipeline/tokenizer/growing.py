@@ -92,6 +92,7 @@ def grow_vocabulary(base: Tokenizer, trained: Tokenizer, vocab_size: int) -> Tok
 
 def in_order(trained: Tokenizer) -> list[str]:
     """The tokens of `trained` in the order in which a vocabulary grows by them."""
+    # a stable sort: in both groups the tokens stay in the order of training
     return sorted(tokens_by_id(trained), key=has_digits)
 
 
@@ -135,6 +136,8 @@ def add_words(backend: Tokenizer, words: list[str], old: Collection[str], traine
             f"corpus that are new; raise tokenizer.subword.vocab_size to {size + 2 * lacking} or more, or list fewer "
             "words"
         )
+    # not learned[-len(missing):], which is all of them where no word is missing
+    # `old` tokens keep their ids: they have the lowest ones, and only tokens after them are dropped
     dropped = set(learned[len(learned) - len(missing) :])
     remaining = [token for token in tokens if token not in dropped]
     return _word_piece({token: index for index, token in enumerate(remaining + missing)}, special)
@@ -157,6 +160,7 @@ def origins(base: Tokenizer, grown: Tokenizer) -> list[list[int]]:
 
 def tokens_by_id(backend: Tokenizer) -> list[str]:
     """All tokens, special ones included, in the order of their ids."""
+    # sorted, since `get_vocab` gives the order of a hash map in Rust, another one in every process
     return [token for token, _ in sorted(backend.get_vocab().items(), key=lambda item: item[1])]
 
 

@@ -16,6 +16,7 @@ TOKEN_TYPES = "token_type_ids"
 
 def is_morpheme_tokenizer(tokenizer: Any) -> bool:
     """Whether a loaded tokenizer is one of this package."""
+    # not isinstance: its class would import transformers, and a published copy of it is another class
     return hasattr(tokenizer, "segmenter")
 
 
@@ -60,6 +61,7 @@ def load_tokenizer(folder: Path, **settings: Any) -> Any:
 
 def add_tokens(tokenizer: Any, tokens: Sequence[str]) -> Any:
     """The tokenizer, which from now on takes these for one token each, as it does special tokens."""
+    # normalized=False: found in the text before a normalizer could change it, such as [SUBJ] to [subj]
     tokenizer.add_tokens([AddedToken(token, special=True, normalized=False) for token in tokens], special_tokens=True)
     return tokenizer
 

@@ -76,6 +76,7 @@ def save_plain(backend: Tokenizer, out: Path) -> None:
 
 def ids_by_eojeol(text: str, ids: list[int], spans: list[tuple[int, int]]) -> list[list[int]]:
     """The token ids of each eojeol; a token belongs to the eojeol that holds its end."""
+    # by the end, since a first token's offsets may begin with the white space before its eojeol (`Metaspace`)
     ends = [match.end() for match in EOJEOL.finditer(text)]
     eojeols: list[list[int]] = [[] for _ in ends]
     current = 0

@@ -306,6 +306,7 @@ def html(report: str) -> str:
     """The report, given as Markdown, as a page."""
     from markdown_it import MarkdownIt
 
+    # without HTML, since samples of texts may have some
     body = MarkdownIt("commonmark", {"html": False}).enable("table").render(report)
     return f"<!doctype html>\n<html>\n<head>{HEAD}</head>\n<body>\n{body}</body>\n</html>\n"
 

@@ -328,6 +328,7 @@ def sample(analysis: Path, documents: int) -> tuple[Iterator[str], int]:
     there are."""
     sizes = {part: count_documents([part]) for part in document_parts(analysis)}
     share = min(1, documents / max(1, sum(sizes.values())))
+    # rounded up, so that a small part is not left out
     taken = {part: math.ceil(share * size) for part, size in sizes.items()}
     chosen = {part: {index * sizes[part] // count for index in range(count)} for part, count in taken.items()}
     texts = (text for part in sizes for index, text in enumerate(read_texts(part)) if index in chosen[part])

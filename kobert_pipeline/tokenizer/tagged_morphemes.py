@@ -97,6 +97,8 @@ def morphemes_of_tokens(
 
 def tagged_morphemes(segmenter: TaggingSegmenter, texts: Sequence[str]) -> list[list[TaggedMorpheme]]:
     """The morphemes of each text that have a tag."""
+    # exactly as `MorphemeTokenizer` normalizes: a `TaggingSegmenter` knows texts in that form, and would analyse any
+    # other once more
     normalized = [nfc_with_offsets(replace_surrogates(text)) for text in texts]
     unique = list(dict.fromkeys(text for text, _, _ in normalized if text))
     segmentations = dict(zip(unique, segmenter.segment_tagged(unique), strict=True))

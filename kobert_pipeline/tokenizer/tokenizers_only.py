@@ -66,6 +66,7 @@ class TokenizersOnly:
         self.truncation_side = settings.get("truncation_side") or "right"
         if self.truncation_side not in SIDES:
             raise UserError(f"{SETTINGS}: truncation_side is {self.truncation_side!r:.40}; left or right was expected")
+        # tokenizer.json may hold those of a call before it was saved
         backend.no_padding()
         backend.no_truncation()
 
@@ -120,6 +121,7 @@ class TokenizersOnly:
         try:
             firsts = self.backend_tokenizer.encode_batch(inputs, add_special_tokens=add_special_tokens)
         finally:
+            # the backend keeps the setting, and would truncate the texts of later calls without a limit
             self.backend_tokenizer.no_truncation()
         windows = [[first, *(first.overflowing if return_overflowing_tokens else [])] for first in firsts]
         encodings = [encoding for of_text in windows for encoding in of_text]
@@ -138,6 +140,7 @@ class TokenizersOnly:
     def _truncate(self, strategy: bool | str, max_length: int | None, stride: int) -> None:
         """Let the next texts be truncated, on the side that the settings name; without a limit none is."""
         limit = self.model_max_length if max_length is None else max_length
+        # `tokenizers` takes a usize, for which NO_LIMIT is too large
         if limit > sys.maxsize:
             return
         self.backend_tokenizer.enable_truncation(

@@ -51,6 +51,7 @@ def refuse_misread_vocabulary(folder: Path, tokenizer: Any) -> None:
     """Raise UserError where a loaded tokenizer does not know the Korean words that are in its own vocabulary, so that a
     model would answer, without a warning, about texts that it does not see."""
     unknown = unknown_token_id(tokenizer)
+    # sorted, since `get_vocab` has another order in every process, and the same words are to be tried
     vocabulary = sorted(tokenizer.get_vocab())
     marked = [token.removeprefix(WORD_MARK) for token in vocabulary if token.startswith(WORD_MARK)]
     words = [word for word in marked or vocabulary if SYLLABLES.fullmatch(word)]

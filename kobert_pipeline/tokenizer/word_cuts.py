@@ -50,6 +50,7 @@ class WordCuts:
         """Count the words of texts. `spans` are the places of the tokens of each, `unknown` says of each token whether
         it stands for something that the vocabulary lacks."""
         for text, words, of_text, lacking in zip(texts, self._words(texts), spans, unknown, strict=True):
+            # neither starts nor ends of tokens ever decrease, so the tokens that touch a word are found by bisection
             starts, ends = [start for start, _ in of_text], [end for _, end in of_text]
             numbers = [match.span() for match in NUMBER.finditer(text)]
             for counted, places in ((self.words, words), (self.numbers, numbers)):

@@ -36,6 +36,7 @@ class Unigram(Subword):
         # the alphabet is kept whatever its scores, and longer pieces fill the rest, the most probable first
         longer = [piece for piece, _ in learned if len(piece) > 1]
         selected = {*alphabet, *longer[: size - len(alphabet)]}
+        # the order of this dict is that of the ids: special tokens come first
         scores = dict.fromkeys(special_tokens, 0.0) | {piece: score for piece, score in learned if piece in selected}
         # characters that SentencePiece could not learn get the lowest score
         lowest = min(scores.values())
