@@ -61,6 +61,7 @@ def tagged_sentences(text: str) -> list[list[TaggedMorpheme]]:
     """The morphemes of each sentence with Kiwi's tags. Cached, because several rules read the same text in turn."""
     from kobert_pipeline.morphemes.analyzers.kiwi import instance
 
+    # the cache gives the same lists to every caller, so nobody may change them
     tokens = instance().tokenize(text)
     return [
         [TaggedMorpheme(token.form, token.tag, token.start, token.end) for token in sentence]
@@ -154,7 +155,7 @@ def is_numeral(sentence: Sequence[TaggedMorpheme], index: int) -> bool:
 def _title_at(sentence: Sequence[TaggedMorpheme], first: int) -> AnswerCandidate | None:
     """What is between quotes that start at a morpheme, such as 무한도전 in <무한도전>, if a question word can replace
     it."""
-    limit = min(first + MOST_TITLE_MORPHEMES + 2, len(sentence))
+    limit = min(first + MOST_TITLE_MORPHEMES + 2, len(sentence))  # 2: both marks
     last = next((index for index in range(first + 1, limit) if sentence[index].tag in ("SSC", "SSO")), first)
     title = sentence[first + 1 : last]
     is_speech = any(morpheme.tag in ("EF", "SF") for morpheme in title)

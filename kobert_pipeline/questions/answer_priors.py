@@ -116,6 +116,7 @@ def candidate_arrays(offsets: Offsets, candidates: list[list[tuple[int, int, int
     `candidates` are the `candidates_for` of each window. Candidates that do not begin and end where tokens do are left
     out."""
     rows = [_slots(*window) for window in zip(offsets, candidates, strict=True)]
+    # (tokens, 2, SLOTS): lengths, then type matches; reshaped, since without tokens the array is (0,)
     both = np.array(list(chain.from_iterable(rows)), np.uint8).reshape(-1, 2, SLOTS)
     return {"candidate_lengths": both[:, 0], "candidate_type_matches": both[:, 1]}
 
@@ -123,7 +124,7 @@ def candidate_arrays(offsets: Offsets, candidates: list[list[tuple[int, int, int
 def _slots(offsets: list[tuple[int, int]], candidates: list[tuple[int, int, int]]) -> list[list[list[int]]]:
     """[lengths, type matches] of the candidates that begin with each token of a window."""
     rows = [[[0] * SLOTS, [0] * SLOTS] for _ in offsets]
-    # of tokens that share characters the outer ones, as in `span.answer_tokens`
+    # of tokens that share characters the outer ones, as in `answer_spans.answer_tokens`
     first = {start: index for index, (start, end) in reversed(list(enumerate(offsets))) if end > start}
     last = {end: index for index, (start, end) in enumerate(offsets) if end > start}
     for start, end, type_matches in candidates:

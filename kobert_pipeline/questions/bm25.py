@@ -44,6 +44,7 @@ class Bm25:
     def __init__(self, texts: Sequence[str]) -> None:
         import bm25s  # not at the top: a server without searches needs neither it nor the analyzer
 
+        # lucene: a text without any term of a query has the score 0, unlike by bm25l and bm25+
         self.index, self.count = bm25s.BM25(method="lucene", k1=K1_OF_PAIRS, b=B), len(texts)
         terms = list[list[str]]()
         for batch in batches_of(texts, CHARACTERS_AT_ONCE):

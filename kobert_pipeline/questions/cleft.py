@@ -195,6 +195,7 @@ def _heads_of_name(answer_type: str, particle: str, hypernym: str) -> list[tuple
         if not name_of and particle in PLACE and answer_type != "name":
             return [(hypernym, word)]  # 에서 follows films and sciences, too, which are no places
         other = known.get(name_of, (A_PLACE, "어디") if particle in PLACE else ("것", "무엇"))
+        # twice, so that it is drawn twice as often as the general noun
         return [(hypernym, word), (hypernym, word), other]
     if answer_type in ("noun", "title") or particle in OBJECT:
         return [("것", "무엇")] if particle not in PLACE else []

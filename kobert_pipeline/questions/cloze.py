@@ -111,7 +111,8 @@ def topic_of(sentence: Sequence[TaggedMorpheme]) -> list[Morph]:
     """The topic that a sentence begins with, without brackets and its particle; empty where it begins with none, or
     with a pronoun. In an encyclopedia the first sentence of an article begins with what the article is about."""
     indices = topic_indices(sentence)
-    # a space after the morpheme that is really before it: a bracket that is left out leaves none
+    # a space after the morpheme that is really before it: a bracket that is left out leaves none; not strict, since
+    # without a topic there is one space more
     spaces = [None, *(sentence[index].start > sentence[index - 1].end for index in indices[1:])]
     return [Morph(*sentence[index][:2], space) for index, space in zip(indices, spaces, strict=False)]
 

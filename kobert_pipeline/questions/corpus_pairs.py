@@ -141,6 +141,7 @@ def with_negatives(examples: list[dict[str, Any]], paragraphs: list[str], option
     pairs = list(zip(examples, answers, strict=True))
     for example, answer in track(pairs, "searching negatives", len(pairs), "questions"):
         (scores,) = bm25.scores([example["text"]])
+        # its own paragraph has the answer, so it is never among them; another one that has it may be right, too
         best = (texts[index] for index in largest(scores, NEGATIVES_AMONG) if answer not in compact[index])
         example["negatives"] = list(islice(best, options.negatives))
     return [example for example in examples if len(example["negatives"]) == options.negatives]

@@ -35,6 +35,7 @@ def match_types(input_ids: list[int], sides: list[int | None]) -> np.ndarray:
             in_question[occurrences] = True
             # one at the first token that is near an occurrence, minus one after the last: their running sum counts them
             edges = np.zeros(len(context) + 1)
+            # add.at, since occurrences near an end share an edge, which += would count once
             np.add.at(edges, np.maximum(occurrences - NEAR, 0), 1)
             np.add.at(edges, np.minimum(occurrences + NEAR + 1, len(context)), -1)
             sums += (np.cumsum(edges[:-1]) > 0) / len(occurrences)

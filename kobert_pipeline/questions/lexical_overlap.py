@@ -65,5 +65,6 @@ def sentence_overlaps(question: str, context: str) -> list[tuple[int, int, float
 def token_overlaps(offsets: list[tuple[int, int]], overlaps: list[tuple[int, int, float]]) -> np.ndarray:
     """For each token of a window the overlap of the sentence that it begins in, (L,) float32; 0 for tokens outside the
     context, whose offsets are negative. `overlaps` are the `sentence_overlaps` of the context."""
+    # (L,) 0: before the first sentence, as negative offsets are; i: in the i-th sentence, counted from 1
     sentences = np.searchsorted([start for start, _, _ in overlaps], [start for start, _ in offsets], side="right")
     return np.array([0.0, *(overlap for _, _, overlap in overlaps)], np.float32)[sentences]

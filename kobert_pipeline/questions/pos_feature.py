@@ -21,6 +21,7 @@ CLASSES = (
 """Beginnings of Kiwi's tags, the first that fits: names, nouns, bound nouns with numerals and pronouns, numbers,
 foreign letters, affixes, particles, the copula, verbs, endings, adverbs and determiners, quotes and brackets, other
 symbols. A class is its number here, from 1; 0 is a token without a tag."""
+# at most 256, since features store token types as uint8
 POS_TYPES = TYPES * (1 + len(CLASSES))
 """Number of token types: those of `match_types`, once for each class."""
 UNTAGGED_SHARE = 0.1
@@ -45,7 +46,7 @@ def classes_of(context: str) -> np.ndarray:
     for sentence in tagged_sentences(text):
         for _, tag, start, end in sentence:
             if start < end:
-                part = classes[starts[start] : ends[end - 1]]
+                part = classes[starts[start] : ends[end - 1]]  # a view: what is assigned to it is in `classes`
                 part[part == 0] = _class_of(tag)
     return classes
 

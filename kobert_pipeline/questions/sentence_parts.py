@@ -25,6 +25,7 @@ def parts_of(sentence: Sequence[TaggedMorpheme]) -> Iterator[list[TaggedMorpheme
             after = index + 1
             part.append(sentence[index])
             depth += (tag == "SSO") - (tag == "SSC")
+            # below 0 where a closing mark lacks its opening one
             is_end = tag == "SF" and depth <= 0 and len(part) > 1 and part[-2].tag == "EF"
         if is_end and part:
             yield part
