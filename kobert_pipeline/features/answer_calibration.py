@@ -57,5 +57,6 @@ class AnswerCalibration(Options):
 def log_odds(scores: np.ndarray, temperatures: np.ndarray) -> np.ndarray:
     """The log-odds, at each temperature, of the best of `scores` (n,) in a softmax over them."""
     ratios = np.exp((scores - scores.max())[:, None] / temperatures)  # (n, temperatures)
+    # the best one's share is p = 1 / sum, so p / (1 - p) = 1 / (sum - 1)
     odds: np.ndarray = -np.log(np.maximum(ratios.sum(0) - 1, NO_RIVALS))
     return odds

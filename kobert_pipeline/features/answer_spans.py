@@ -45,6 +45,7 @@ class ScoredWindow(NamedTuple):
         if self.candidates:
             for lengths, priors in zip(*(array[low:high].T for array in self.candidates), strict=True):
                 firsts = np.flatnonzero(lengths)
+                # no cell twice: in one slot each first token has one candidate
                 scores[firsts, firsts + lengths[firsts].astype(int) - 1] += priors[firsts]
         # start <= end, and at most `longest` tokens: a band above the diagonal
         allowed = np.triu(np.ones_like(scores, bool)) & np.tril(np.ones_like(scores, bool), self.longest - 1)
@@ -82,6 +83,7 @@ def text_parts(text: str) -> np.ndarray:
     halves = [(characters == pair[0]).astype(int) - (characters == pair[1]) for pair in BRACKETS]
     # between two places with equal counts there is no line break, and each bracket has its other half, in any order
     before = np.cumsum([*breaks, *halves], axis=1)  # up to each character
+    # (counts, C) -> (counts, C + 1) -> (C + 1,)
     return np.unique(np.insert(before, 0, 0, axis=1), axis=1, return_inverse=True)[1]
 
 
@@ -126,6 +128,7 @@ def answer_tokens(offsets: list[tuple[int, int]], answers: list[list[Any]]) -> t
     # tokens exclude white space and invisible characters
     visible = [position for position, character in enumerate(text, start) if remove_invisible(character).strip()]
     start, end = (visible[0], visible[-1] + 1) if visible else (0, 0)
+    # of tokens that share a character the outer ones, which hold all of the answer
     first = [i for i, (left, right) in enumerate(offsets) if left <= start < right]
     last = [i for i, (left, right) in enumerate(offsets) if left < end <= right]
     return (first[0], last[-1]) if first and last else (0, 0)

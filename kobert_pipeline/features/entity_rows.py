@@ -115,6 +115,7 @@ def marked_rows(path: Path, task: str, options: EntityColumns) -> Iterator[Row |
 def token_columns(row: Row) -> tuple[str, str, list[str]] | None:
     """The columns of the token and its tag, and those that say its sentence, in a table with a row for each token, by
     the first row; None for other tables."""
+    # reversed, so that of names that differ by case alone the first column is taken
     names = {name.casefold(): name for name in reversed(row.cells)}
     token, tag, *of_sentence = (
         next((names[name] for name in known if name in names), None) for known in (TOKEN, TAG, OF_DOCUMENT, OF_SENTENCE)
@@ -288,6 +289,7 @@ def by_characters(text: str, start: int, end: int) -> tuple[int, int]:
 def by_utf16(text: str, start: int, end: int) -> tuple[int, int]:
     """Characters of a start and end in UTF-16 code units, which JavaScript (Label Studio) counts."""
     units = text.encode("utf-16-le", "surrogatepass")
+    # 2 bytes a unit; a place inside a surrogate pair counts as after its character
     before, until = (len(units[: 2 * position].decode("utf-16-le", "replace")) for position in (start, end))
     return before, until
 

@@ -158,6 +158,7 @@ class FoundLabelsTask(LabelledTask):
         if self.labels is None:
             task = self.model_copy(update={"labels": labels})
             task._labels_found = task._labels_of_model = True
+        # not `super()`, which is bound to `self`, without the labels
         return super(FoundLabelsTask, task).with_model_labels(labels)
 
     def allowed_hint(self) -> str:
@@ -296,6 +297,7 @@ def list_among(
     of a name, as in 여성/가족, all parts must be labels alone."""
     marks = {character for label in labels for character in label if not character.isalnum()}
     for mark in [*LIST_MARKS, *sorted(marks - {*LIST_MARKS})]:
+        # sorted, so that the error names the same label in every process
         parts_of = {label: [part.strip() for part in label.split(mark)] for label in sorted(labels)}
         counts = Counter(part for parts in parts_of.values() for part in parts)
         for label, parts in parts_of.items() if mark != separator else ():

@@ -31,6 +31,7 @@ def f1(predictions: list[int], labels: list[int]) -> float:
     """F1 of the label 1, in percent; 0.0 where it does not occur."""
     from sklearn.metrics import f1_score
 
+    # not average="binary", which raises an error for labels other than 0 and 1
     return 100.0 * float(f1_score(labels, predictions, labels=[1], average="macro", zero_division=0))
 
 
@@ -82,6 +83,7 @@ def classification_report(predictions: list[int], labels: list[int], names: list
     """`classes`: precision, recall and F1 in percent and the support (number of examples) of each of the n classes;
     `confusion_matrix` (n, n): how many examples of each class (row) were predicted as each class (column)."""
     matrix = np.zeros((len(names), len(names)), int)
+    # `matrix[labels, predictions] += 1` would count equal pairs once
     np.add.at(matrix, (labels, predictions), 1)
     counts = zip(names, matrix.diagonal().tolist(), matrix.sum(0).tolist(), matrix.sum(1).tolist(), strict=True)
     return {"classes": [_class_row(*row) for row in counts], "confusion_matrix": matrix.tolist()}
@@ -131,6 +133,7 @@ def f1_threshold(probabilities: np.ndarray, is_right: np.ndarray) -> float:
     wherever no other is better."""
     order = np.argsort(-probabilities, kind="stable")
     ranked, count = probabilities[order], np.arange(1, len(order) + 1)
+    # (n,): F1 = 2 TP / (predicted + right), where the 1 to n most probable are predicted
     f1_of_first = 2 * np.cumsum(is_right[order]) / (count + is_right.sum())
     below = np.append(ranked[1:], 0.0)
     # a threshold cannot separate equal probabilities
@@ -225,6 +228,8 @@ def rouge_w(prediction: str, answer: str) -> float:
     """KLUE's ROUGE-W, from 0 to 1: the F1 of the longest run of characters that both texts have."""
     if not answer:
         return float(not prediction)
+    # in this order and with `autojunk`, as in KLUE's program: in an answer of 200 characters or more, a run of frequent
+    # ones alone is not found
     longest = SequenceMatcher(None, prediction, answer).find_longest_match()
     return 2 * longest.size / (len(prediction) + len(answer))
 
@@ -255,6 +260,7 @@ def entity_counts(predictions: list[list[Any]], entities: list[list[Any]]) -> li
 def _f1(predicted: int, right: int, both: int) -> float:
     """F1 in percent of a class that was predicted `predicted` times, is right `right` times, and is both `both` times;
     0.0 where it does not occur."""
+    # 2 P R / (P + R) with P = both / predicted and R = both / right, defined also where one of them is not
     return 100.0 * 2 * both / (predicted + right) if predicted + right else 0.0
 
 

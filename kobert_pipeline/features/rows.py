@@ -33,6 +33,8 @@ def pad_id_of(model: Any) -> int:
 
 def by_length(features: Features, batch_size: int, max_padding: float = inf) -> list[np.ndarray]:
     """The numbers of all rows in batches, shortest first, with little padding: for prediction."""
+    # stable, since the order in which NumPy's default leaves equal lengths depends on the CPU (AVX2, AVX-512), and rows
+    # in other batches round differently
     order = np.argsort(features.lengths, kind="stable")
     parts = [order[i : i + batch_size] for i in range(0, len(order), batch_size)]
     return [batch for part in parts for batch in split_at_padding(part, features.lengths, max_padding)]
@@ -91,6 +93,7 @@ def cells(features: Features, rows: np.ndarray, width: int) -> tuple[np.ndarray,
     index = begins + np.arange(width)  # (n, C, L)
     real = index < ends
     choices = slice(None) if features.choices > 1 else 0  # without choices the dimension C is dropped
+    # 0 is any token that exists: what is there is replaced by padding
     return np.where(real, index, 0)[:, choices], real[:, choices]
 
 

@@ -150,6 +150,7 @@ def split(options: FeaturesOptions, data_dir: Path) -> tuple[dict[str, list[Exam
     train = count_shared(options, train, splits, counts)
     if not options.dev:
         train, splits["dev"] = split_off_dev(options, train)
+    # after dev was split off, so that dev is the same for every `max_train_examples`
     splits["train"] = draw(drop_empty(train, counts), options.max_train_examples)
     for name, examples in splits.items():  # without files, all examples will come from the corpus
         if names and not examples:
@@ -175,6 +176,7 @@ def split_key(key: str, example: Example) -> str:
 
 def split_by_group(examples: list[Example], key: str, share: float) -> tuple[list[Example], list[Example]]:
     """The examples outside and inside a share, which is another one for every `key`."""
+    # a key for each use: with dev's, the examples with the lowest hashes would all be in dev already
     is_inside = [in_split(split_key(key, example), share) for example in examples]
     outside = [example for example, inside in zip(examples, is_inside, strict=True) if not inside]
     return outside, [example for example, inside in zip(examples, is_inside, strict=True) if inside]

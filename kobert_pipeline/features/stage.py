@@ -218,6 +218,7 @@ class Part:
 
 def parts_of(split: str, groups: list[tuple[list[Example], Path]]) -> list[Part]:
     """The parts of a split: of each group of its examples, one after the other, with the folder of the tokenizer."""
+    # `start` is not reset: a part is a range of lines of the split's file, where one group follows the other
     parts, start = list[Part](), 0
     for examples, tokenizer in groups:
         for chunk in chunk_by_size(examples, lambda example: len(json_text(example)), PART_CHARACTERS):
@@ -258,6 +259,7 @@ class EncodePart:
         tokenizer = self.tokenizers[part.tokenizer]
         arrays: Any = featurize_in_parts(task, examples, tokenizer, self.options.max_length, encoded)
         with atomic_write(path) as unfinished, unfinished.open("wb") as file:
+            # a file, since to a path without .npz, as the unfinished one is, NumPy appends it
             np.savez(file, **arrays)
         finish_part(path, {})
 

@@ -325,6 +325,8 @@ def has_max_context(windows: np.ndarray, example: np.ndarray, inside: np.ndarray
     chosen = inside.copy()
     for i in np.flatnonzero(example[1:] == example[:-1]).tolist():  # pairs of neighbouring windows of one text
         before, after = (np.flatnonzero(inside[windows[j] : windows[j + 1]]) + windows[j] for j in (i, i + 1))
+        # `tokenizers` lets neighbours share exactly `stride` tokens, as many as both halves, so each is chosen once;
+        # not before[-n:], which is all of them for n = 0
         chosen[before[len(before) - (stride - stride // 2) :]] = False
         chosen[after[: stride // 2]] = False
     return chosen

@@ -27,6 +27,7 @@ class UnanswerableTask(SpanTask):
     def calibrate(self, logits: dict[str, list[np.ndarray]], features: Features) -> Self:
         """The task with the threshold tuned on dev, unless it was given or every dev question has an answer, and then
         the calibration of answers."""
+        # not `super()`, which is bound to `self`, without the threshold
         return super(UnanswerableTask, self._with_threshold(logits, features)).calibrate(logits, features)
 
     def _with_threshold(self, logits: dict[str, list[np.ndarray]], features: Features) -> Self:

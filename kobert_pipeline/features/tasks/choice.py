@@ -111,6 +111,7 @@ class Choice(LabelledTask):
     def _maker(self, first: Row) -> Callable[[Row], Example]:
         fields, candidates = self.fields(first), self._candidates(first)
         columns = find_columns(first, fields, self.name)
+        # the next candidate's column, such as choice5: in a later row alone, it would be left out without an error
         more = RowField("choices", known=() if self.choices else [*islice(numbered_after(candidates[-1]), 1)])
         refuse_late, count = late_columns(first, [*fields, more], columns), None
 

@@ -155,6 +155,7 @@ class Contrastive(SequenceTask):
     def predict(self, logits: dict[str, list[np.ndarray]], features: Features) -> list[Any]:
         """The rank, for each text, of the text that belongs to it, as `ranks` gives it for the cosines of `vectors`; of
         pairs with scores the cosine."""
+        # (n, 2, H): the text and its pair, without negatives
         vectors = np.stack([row[:2] for row in logits["vectors"]])
         # at least `tiny`, so that a vector of zeros has the cosine 0 and not NaN
         vectors /= np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), np.finfo(np.float32).tiny)

@@ -212,6 +212,7 @@ def mark(text: str, subject: Span, object_: Span) -> str:
         opening, closing = markers_of(role, kind)
         # at one position closing markers come first, and the longer entity is outside
         insertions += [(start, 1, -end, opening), (end, 0, -start, closing)]
+    # from the end of the text, so that the places before stay valid
     for position, _, _, marker in sorted(insertions, reverse=True):
         text = text[:position] + marker + text[position:]
     return text
