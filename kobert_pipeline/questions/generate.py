@@ -130,7 +130,7 @@ def generate_questions(
         )
     if options.noise:
         for example in examples:
-            # a generator of its own, so that the noise changes neither which questions are asked nor their answers
+            # by its id, so that the noise in a question does not depend on how many others there are
             rng = random.Random(f"{SEED}\n{example['id']}")
             example["question"] = with_noise(example["question"], options.noise, rng)
     return examples[: options.questions]
