@@ -125,6 +125,7 @@ class Architecture(Plugin):
     def encoder_weights(self, head: str) -> int:
         """Weights in the matrices that every token is multiplied with, for a model of the kind `head`; shared layers
         count each time they are used. A training step costs six operations per token and weight."""
+        # 4 H^2 of queries, keys, values and the output of attention, 2 H I of the feed-forward layer
         return self.num_hidden_layers * (4 * self.hidden_size**2 + 2 * self.hidden_size * self.inner_size)
 
     def attention_width(self, head: str) -> int:
@@ -133,6 +134,7 @@ class Architecture(Plugin):
 
     def head_weights(self, vocab_size: int, head: str) -> int:
         """Weights of the output layer, through which only predicted tokens pass."""
+        # heads such as BERT's have an H x H layer before it
         return self.hidden_size * (self.hidden_size + vocab_size)
 
     def parameter_count(self, vocab_size: int, head: str) -> int:

@@ -14,6 +14,7 @@ from kobert_pipeline.training.hf_config import with_model_type
 MAX_VOCAB_SIZE = 10**8
 """A larger vocab_size in a config is an error; the largest vocabularies have a few hundred thousand tokens."""
 MLM_HEAD, PAIR_HEAD, CAUSAL_HEAD = "MLM head", "head for sequence pairs", "language modelling head"
+# the first end that fits counts, so "ElectraForPreTraining" is before the shorter end of its name
 HEADS = {
     "ElectraForPreTraining": (), "ForPreTraining": (MLM_HEAD, PAIR_HEAD), "ForMaskedLM": (MLM_HEAD,),
     "LMHeadModel": (CAUSAL_HEAD,),
@@ -64,6 +65,7 @@ def architecture_of(base: str, stated: Any) -> Any:
         Architecture.choose({"name": architecture.name} | stated)  # raises for what are none of its options
         architecture = Architecture.of_model(config, f"base {base}", **more)
     else:
+        # of another family, which does not have these options: with None each of them is listed as a difference
         known |= dict.fromkeys(more)
     differences = [
         f"{option} {value!r} (the base has {'none' if known[option] is None else repr(known[option])})"
@@ -105,6 +107,7 @@ def new_head_of(model: str, kind: str) -> str | None:
 def pretrained_model(folder: Path, kind: str) -> str:
     """What to give in place of a published model that lacks a head: the one of the same run that has it; "" where the
     run is not here."""
+    # absolute, since the parents of a relative path end at "."
     run_dir = folder.absolute().parent.parent
     if folder.absolute().parent.name != "publish" or not (run_dir / "pretrain" / "model" / CONFIG).is_file():
         return ""

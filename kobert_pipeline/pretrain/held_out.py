@@ -52,6 +52,7 @@ class HeldOutEvaluator:
         self.held_out_words = Loader(held_out, words, vocabulary.get_vocab_size(), seed=0)
         self.characters = characters_of(vocabulary, held_out.special.every)
         names = self.sources = sorted(held_out.names())
+        # `of_sources` takes patterns, and the name of a file may hold their characters
         self.of_source = {
             name: Loader(held_out.of_sources([escape(name)]), words, vocabulary.get_vocab_size(), seed=0)
             for name in (names if 1 < len(names) <= MOST_SOURCES else ())
@@ -85,6 +86,7 @@ class HeldOutEvaluator:
         values = self.evaluations[0] if 0 in self.evaluations else self(0)
         if any(f"{OF_SOURCE}{name}" not in values for name in self.of_source):  # a run may be killed between the two
             of_sources = {f"{OF_SOURCE}{name}": value for name, value in self.by_source().items()}
+            # `is_best` once more: of the best step, which step 0 still is, `add` would keep the recorded values
             self.evaluations.add(0, values | of_sources, is_best=True)
 
     def by_source(self) -> dict[str, float]:

@@ -114,6 +114,7 @@ def _turn_into_gradient(logits: torch.Tensor, labels: torch.Tensor, of_bias: tor
     positions = labels.clamp(min=0)[:, None]
     total = (log_probabilities.gather(1, positions) * counted).sum()
     # the gradient of a row's loss: its probabilities, less one at the label
+    # in place, as `memory.LOGIT_BYTES` counts; `total` has read the log-probabilities before
     gradient = log_probabilities.exp_()
     gradient.scatter_(1, positions, gradient.gather(1, positions) - 1)
     gradient *= counted

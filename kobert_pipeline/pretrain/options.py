@@ -97,6 +97,7 @@ class PretrainOptions(Options):
 
     @model_validator(mode="after")
     def _lengths(self) -> "PretrainOptions":
+        # floating-point numbers such as 0.7, 0.2 and 0.1 do not add up to exactly 1
         if self.phases and abs(sum(phase.share for phase in self.phases) - 1) > 1e-6:
             raise ValueError(
                 f"the shares of phases add up to {sum(phase.share for phase in self.phases):g}; they must add up to 1"

@@ -66,6 +66,7 @@ class Sequences:
     @cached_property
     def text_spans(self) -> TextSpans:
         """The segments, split at their separators."""
+        # A with boundaries at s and t, and B -> spans [A0, s) [s, t) [t, A1) [B0, B1)
         paired = self.b[:, 1] > self.b[:, 0]
         rows, positions = self.separators.T
         separator_counts = np.bincount(rows, minlength=len(self))

@@ -43,6 +43,7 @@ class Sentences(NamedTuple):
 def sentences_of(shard: Shard, ordered_room: int, unordered_room: int) -> Sentences:
     """The sentences of ordered documents and the paragraphs of the others, of chosen documents only. What is longer
     than `ordered_room` or `unordered_room` tokens is split into parts of that length."""
+    # (documents,) -repeat-> (T,): the bit that counts at each token
     bits = np.where(shard.ordered, SENTENCE, PARAGRAPH).astype(np.uint8).repeat(np.diff(shard.documents))
     starts = np.flatnonzero(shard.boundaries & bits)
     ends = np.append(starts[1:], len(shard.ids))[: len(starts)]

@@ -69,6 +69,7 @@ def run(
     plan, (vocabulary, special) = adapt_to_device(options.plan), vocabulary_in(tokenizer)
     train_shards, held_out = (Shards.open(shards, split, special) for split in ("train", "held_out"))
     options, model, started = initial_model(options, train_shards, vocabulary, tokenizer, checkpoint)
+    # moved here and not by accelerate, because the initial model is evaluated first
     module = LossModule(model, options.objective, options.architecture, plan.fp32_residual_connection).to(device())
     schedule = PhaseSchedule(train_shards, options.parts(), vocabulary.get_vocab_size(), plan.seed)
     evaluator = HeldOutEvaluator(module, options, plan.mixed_precision, held_out, vocabulary, out)

@@ -120,11 +120,13 @@ def category_of(name: str, input_shapes: Iterable[Any], in_optimizer: bool, size
         return OPTIMIZER
     if "::" not in name:
         return COMPILED if name.startswith(("triton", "Torch-Compiled", "CompiledFunction", "## Call")) else REST
+    # by name first: the inputs of products and of attention have the sizes that are looked for below
     if operator in PRODUCTS:
         return "matrix products"
     if any(part in operator for part in ("varlen", "flash", "attention")):
         return "attention kernel"
     if sizes.vocab in shape:
+        # (K, V) are logits, (H, V) is the transposed weight of the output layer
         is_logits = len(shape) == 2 and shape[1] == sizes.vocab and shape[0] != sizes.hidden
         return "loss over the vocabulary" if is_logits else "embedding and output weights"
     if "layer_norm" in operator:

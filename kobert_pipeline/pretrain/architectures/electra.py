@@ -45,6 +45,7 @@ class Electra(Architecture):
         # a generator of half the width has matrices of a quarter of the size
         share = self.generator_share if head == "discriminator" else 0.0
         mapped = self.embedding_size * self.hidden_size * (1 + share)
+        # the head of the discriminator has an H x H layer
         return round(super().encoder_weights(head) * (1 + share**2) + mapped) + (self.hidden_size**2 if share else 0)
 
     def attention_width(self, head: str) -> int:
