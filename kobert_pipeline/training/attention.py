@@ -94,6 +94,7 @@ def _tile_starts(cu_seqlens: np.ndarray) -> np.ndarray:
     # any two neighbours have more than TILE tokens together
     starts = np.full(2 * (tokens // (TILE + 1)) + 2, tokens, np.int32)
     index = sequence = 0
+    # every round advances, since no sequence has more than TILE tokens
     while cu_seqlens[sequence] < tokens:
         starts[index] = cu_seqlens[sequence]
         index, sequence = index + 1, int(last[sequence])

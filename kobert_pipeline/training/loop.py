@@ -117,6 +117,7 @@ def train(
     since_log: list[dict[str, torch.Tensor]] = []
     saved_at = time.monotonic()
     with (
+        # outermost: until the writer has finished its checkpoint, a signal is only noted
         stop_on_signal() as signals,
         closing(Log(folder / "logs", steps, partial(peak_flops, accelerator), tracking, step)) as log,
         CheckpointWriter(folder / "checkpoints", plan.keep_checkpoints, step) as writer,
@@ -148,6 +149,7 @@ def train(
             if logs:
                 log.write(step, {**all_reduce_sum(accelerator, means(since_log)), "learning_rate": rate})
                 since_log.clear()
+            # before the checkpoint of the same step: a run that resumes there does not evaluate it again
             if evaluate and (last or (plan.evaluate_every and step % plan.evaluate_every == 0)):
                 look(step)
                 module.eval()  # take_step switches back
@@ -226,6 +228,7 @@ def take_step(
         # detached, or the graphs of all parts would stay in memory until the end of the step
         losses.append(loss.detach())
         logged.append(values)
+    # under FSDP the norm is a DTensor of the ranks' parts, and `finite` needs the whole
     norm = get_full_tensor(accelerator.clip_grad_norm_(module.parameters(), plan.max_grad_norm))
     loss = torch.stack(losses).sum()
     finite.add(loss, norm)

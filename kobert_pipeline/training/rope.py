@@ -33,6 +33,7 @@ def _rotate(states: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, directio
     # a CPU would copy to fp32 in each of three operators; a GPU does so inside its kernels
     factors = states.float() if on_cpu else states
     products = factors * cos
+    # in place is safe on a CPU: what a half needs of the other half is read from `factors`, which stays
     rotated = products if on_cpu else torch.empty_like(states)
     for ours, other, sign in (
         (slice(half), slice(half, None), -direction),

@@ -175,6 +175,7 @@ def short_attention_backward(
         weight_grads = tl.dot(out_grads, tl.trans(values), input_precision="ieee")
         # FlashAttention takes these sums from its output, because it never has all keys of a row at once
         mean_grads = tl.sum(weights * weight_grads, 1)
+        # by the plain scale: log2(e) is in the scores for exp2 alone, and no factor of the gradient
         score_grads = (weights * (weight_grads - mean_grads[:, None]) * scale).to(values.dtype)
         query_grads = tl.dot(score_grads, keys, input_precision="ieee")
         more_query_grads = tl.dot(score_grads, more_keys, input_precision="ieee")

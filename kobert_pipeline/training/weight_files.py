@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 WEIGHTS, PICKLED_WEIGHTS = "model.safetensors", "pytorch_model.bin"
 INDEX = f"{WEIGHTS}.index.json"
+# in the order in which from_pretrained looks for them
 FILES = (WEIGHTS, INDEX, PICKLED_WEIGHTS, f"{PICKLED_WEIGHTS}.index.json")
 """What a folder with weights has one of; the first that it has is read."""
 INDEX_SUFFIX = ".index.json"
@@ -241,4 +242,5 @@ def wrapper_prefix(names: Collection[str], encoder: Any) -> str:
     # the longest name belongs to a weight deep inside, and nothing else has it
     longest = max(encoder.state_dict(), key=len, default="")
     places = [name.removesuffix(longest) for name in names if f".{name}".endswith(f".{longest}")]
+    # the "bert." before a name stays: from_pretrained reads names with and without it
     return places[0].removesuffix(f"{encoder.base_model_prefix}.") if len(places) == 1 else ""
