@@ -39,4 +39,5 @@ def label_weights(class_weights: ClassWeights, labels: np.ndarray, names: list[s
 
 def weights_of(labels: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """The weight of each of these labels, 0 for IGNORE_INDEX; in their shape."""
+    # clamped, because `np.where` evaluates both sides and IGNORE_INDEX is no index of a label
     return np.where(labels == IGNORE_INDEX, 0.0, weights[np.maximum(labels, 0)])

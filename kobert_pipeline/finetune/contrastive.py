@@ -42,6 +42,7 @@ class ContrastiveModule(torch.nn.Module):
             return self.vectors(**inputs)["vectors"]
         chunks = zip(*(tensor.split(at_once) for tensor in inputs.values()), strict=True)
         # `checkpoint` computes a chunk again in the backward pass, from the random state that it had
+        # not reentrant: for inputs without gradients, such as token ids, the reentrant one computes none
         outputs = [
             checkpoint(self.vectors, use_reentrant=False, **dict(zip(inputs, chunk, strict=True))) for chunk in chunks
         ]

@@ -80,6 +80,7 @@ class TaskModule(torch.nn.Module):
             loss = cross_entropy(outputs.logits.float(), soft)
         elif weights is not None:
             logits = outputs.logits.float().flatten(0, -2)  # (B, C), or (B, S, C) -> (B * S, C)
+            # a mean weighted by class, like the shares that `Batches` computes
             loss = cross_entropy(logits, batch["labels"].flatten(), weights.to(logits.device))
         else:
             loss = outputs.loss
@@ -190,6 +191,7 @@ def add_match_types(model: Any, count: int = TYPES) -> None:
         )
     if count > before.num_embeddings:
         row_of = [kind if kind < before.num_embeddings else 1 for kind in range(TYPES)]
+        # (TYPES, D) -repeat-> (count, D), of which the types that the model already knows keep their rows
         rows = before.weight.data[row_of].repeat(count // TYPES, 1)
         rows[: before.num_embeddings] = before.weight.data
         embeddings.token_type_embeddings = torch.nn.Embedding.from_pretrained(rows, freeze=False)

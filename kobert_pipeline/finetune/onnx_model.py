@@ -111,7 +111,7 @@ class OnnxModel:
             shape = arrays["input_ids"].shape[:-1]
             flat = {name: array.reshape(-1, array.shape[-1]) for name, array in arrays.items()}  # (B * C, L)
             pooled = pool(pooling, self.states(flat), flat["attention_mask"])
-            return {"vectors": pooled.reshape(*shape, -1)}
+            return {"vectors": pooled.reshape(*shape, -1)}  # (B * C, H) -> (B, C, H)
 
         return outputs_by_row(features, by_length(features, PREDICT_BATCH_SIZE, inf), outputs_of)
 
@@ -136,6 +136,7 @@ def pool(pooling: str, states: np.ndarray, weights: np.ndarray) -> np.ndarray:
 def load(folder: Path, name: str, config: Any = None) -> OnnxModel:
     """The ONNX file `name` of a published folder. Raises UserError where a library is missing."""
     config = config or config_of(folder)
+    # where the head is large, `encoder_session` cuts the encoder out by onnx
     needed = ("onnxruntime", "onnx") if str(config.architectures[0]).endswith(LARGE_HEADS) else ("onnxruntime",)
     if missing := [library for library in needed if importlib.util.find_spec(library) is None]:
         raise UserError(

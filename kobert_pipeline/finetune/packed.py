@@ -49,6 +49,7 @@ class PackedEncoder(torch.nn.Module):
                 context, hidden = context[:, first], hidden[:, first]
             attended = layer.attention.output(context, hidden)
             hidden = layer.output(layer.intermediate(attended), attended)
+        # (1, n, H) -> (n, 1, H): the head reads the first position of each row
         return BaseModelOutputWithPastAndCrossAttentions(last_hidden_state=hidden.transpose(0, 1))
 
 
@@ -101,6 +102,7 @@ def packed(features: Features, rows: np.ndarray) -> dict[str, Any]:
     lengths = features.lengths[rows]
     index, real = cells(features, rows, int(lengths.max()))
     arrays = {name: features.arrays[name][index[real]] for name in MODEL_INPUTS}
+    # (n, L) -> (T,): the column of a token is its position in its text
     arrays["position_ids"] = np.nonzero(real)[1]
     inputs: dict[str, Any] = {name: torch.from_numpy(array.astype(np.int64))[None] for name, array in arrays.items()}
     inputs["first"], inputs["lengths"] = torch.from_numpy(np.cumsum(lengths) - lengths), torch.from_numpy(lengths)

@@ -67,6 +67,7 @@ class Plans(FinetunePlan):
         try:
             values = [getattr(FinetunePlan(**{name: value}), name) for value in candidates]
         except ValidationError as error:
+            # not a ValueError, whose message pydantic would begin with "Value error, "
             raise PydanticCustomError("one_of_several", "{message}", {"message": error.errors()[0]["msg"]}) from None
         if not values:
             raise ValueError("needs at least one value")

@@ -98,9 +98,11 @@ def fitted_weights(encoder: Logits, ngrams: Logits, labels: np.ndarray) -> tuple
     of_encoder, of_ngrams = log_probabilities(encoder), log_probabilities(ngrams)
     usual = np.log(USUAL)
 
+    # a function of logarithms, so that no weight becomes negative
     def loss(logarithms: np.ndarray) -> float:
         first, second = np.exp(logarithms)
         chosen = log_softmax(first * of_encoder + second * of_ngrams, axis=1)[np.arange(len(labels)), labels]
+        # minus the logarithm of prior times likelihood, without its constants
         return float(((logarithms - usual) ** 2).sum() / (2 * SPREAD**2) - chosen.sum())
 
     first, second = np.exp(minimize(loss, usual, method="L-BFGS-B").x).tolist()
