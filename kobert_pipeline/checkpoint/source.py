@@ -75,6 +75,7 @@ def cached_file(name: str, file: str) -> Path | None:
 
     repo, revision = parse_hub_name(name)
     path = try_to_load_from_cache(repo, file, revision=revision)
+    # None where nobody has asked for it, another object where the Hub is known not to have it
     return Path(path) if isinstance(path, str) else None
 
 
@@ -120,6 +121,7 @@ def fetch(repo: str, revision: str | None, weights: str | None = WEIGHTS, tokeni
     small += [f"{tokenizer}/{name}" for name in TOKENIZER_FILES] if tokenizer else []
     try:
         folder = Path(snapshot_download(repo, revision=revision, allow_patterns=small))
+        # apart from the small files: as a pattern, FILES would fetch the same weights in every format that there is
         if weights:
             _fetch_weights(repo, folder, FILES if weights == WEIGHTS else (weights,))
     except (HTTPError, OSError, ValueError, RuntimeError) as error:
@@ -141,6 +143,7 @@ def _fetch_weights(repo: str, folder: Path, names: tuple[str, ...]) -> None:
         try:
             _fetch_file(repo, folder, name)
         except LocalEntryNotFoundError:  # no connection: looking for the other file would not help
+            # caught first, because it is a subclass of EntryNotFoundError
             raise
         except EntryNotFoundError:
             continue
@@ -250,6 +253,7 @@ def note_other_reading(folder: Path, tokenizer: Any) -> None:
         return
     with suppress(Exception):  # a file that `tokenizers` cannot read, while its vocabulary alone was enough
         stored = Tokenizer.from_file(str(path))
+        # the file may set both, which `transformers` switches off by itself
         stored.no_truncation()
         stored.no_padding()
         ids = tokenizer(list(READINGS), add_special_tokens=False)["input_ids"]

@@ -66,6 +66,7 @@ def run(name: str, out: Path, labels: Mapping[str, int] = MappingProxyType({})) 
     for part in (MODEL, TOKENIZER):
         (out / part).mkdir(parents=True, exist_ok=True)
     config = with_label_names(canonical_config(folder / CONFIG), labels, folder)
+    # first, since the weights are read and counted by the config that is there
     write_json(out / MODEL / CONFIG, config)
     try:
         write_weights(folder, out / MODEL)

@@ -24,6 +24,7 @@ def calibration(predicted: Predicted) -> dict[str, list[dict[str, Any]]]:
     if not pairs:
         return {}
     probabilities, right = np.array(pairs).T
+    # clipped, since a probability of 1 is in the last interval and not after it
     interval = np.clip(np.searchsorted(EDGES, probabilities, side="right") - 1, 0, len(EDGES) - 2)
     rows = [
         {

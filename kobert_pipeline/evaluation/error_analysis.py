@@ -89,6 +89,7 @@ def category(
     example: Example, prediction: str, span: Span | None, reach: Reach | None, max_answer_tokens: int
 ) -> str | None:
     """Why `prediction`, the characters `span` of the context, is wrong: one of `CATEGORIES`; None where it is right."""
+    # where the text has no answer, an empty prediction is right
     if any(korquad_exact_match(prediction, text) for text in [text for text, _ in example["answers"]] or [""]):
         return None
     # what no prediction could have changed comes first
@@ -128,6 +129,7 @@ def span_error(context: str, span: Span, answer: Span) -> str:
 def differences(context: str, span: Span, answer: Span) -> tuple[str, str]:
     """What a span has too much (+) or too little (-) at the start and at the end, such as ("-", "+의")."""
     # the characters between the two starts, and those between the two ends
+    # where two ends are equal there is nothing between them, and the sign alone counts nowhere
     before = ("+" if span[0] < answer[0] else "-") + context[min(span[0], answer[0]) : max(span[0], answer[0])]
     after = ("+" if span[1] > answer[1] else "-") + context[min(span[1], answer[1]) : max(span[1], answer[1])]
     return before, after

@@ -214,6 +214,7 @@ def sampled(examples: list[Example], limit: int | None) -> list[int]:
 
 def digest(example: Example) -> bytes:
     """A hash of an example's id and group."""
+    # strings of JSON may hold lone surrogates, which UTF-8 refuses
     content = f"{example['id']}\n{example['group']}".encode("utf-8", "surrogatepass")
     return hashlib.blake2b(content, digest_size=8).digest()
 

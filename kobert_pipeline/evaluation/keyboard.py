@@ -46,6 +46,7 @@ def _longest_first(keys: list[str]) -> str:
 
 
 # a consonant before a vowel is the lead of a syllable, so it is a final only if no vowel follows
+# of ㄱㅅ before ㅏ the expression goes back to ㄱ, and ㅅ leads the next syllable
 _SYLLABLE = re.compile(
     f"([{LEADS}])({_longest_first(VOWELS)})(?:({_longest_first(FINALS)})(?![ㅏ-ㅣ]))?|({_longest_first(VOWELS)})|."
 )
@@ -59,6 +60,7 @@ def type_keys(keys: str) -> Iterator[tuple[str, int, int]]:
             character = compose(LEADS.index(lead), VOWELS.index(vowel), FINALS.index(final or ""))
         else:
             # ㅗㅏ without a consonant becomes the single jamo ㅘ
+            # Unicode has the single vowels in the order of VOWELS, too
             character = chr(ord("ㅏ") + VOWELS.index(alone)) if alone else match[0]
         yield character, match.start(), match.end()
 

@@ -30,6 +30,7 @@ def drop_spaces(text: str, rate: float, rng: Random) -> EditedText:
 def insert_spaces(text: str, rate: float, rng: Random) -> EditedText:
     """Insert a space between any two adjacent letters or digits with probability `rate`."""
     parts = []
+    # not strict: of an empty text the second is a space
     for character, following in zip(text, f"{text[1:]} ", strict=False):
         space = is_separable(character) and is_separable(following) and rng.random() < rate
         parts.append((character, " " if space else ""))
@@ -73,6 +74,7 @@ class Noise(NamedTuple):
     def __call__(self, text: str) -> EditedText:
         """`text` with this noise."""
         # seeded by the text, not by its place in the file; the rate is left out, so that rates share their draws
+        # bytes, since `Random` cannot encode a text with lone surrogates
         rng = Random(f"{self.kind}\n{self.seed}\n{text}".encode("utf-8", "surrogatepass"))
         return KINDS[self.kind].add(text, self.rate, rng)
 

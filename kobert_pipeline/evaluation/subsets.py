@@ -20,6 +20,7 @@ SUBSETS = {
     # other runs of consonants: ㅇㅈ, ㄷㄷ
     "jamo-slang": re.compile("(?:(?![ㅋㅎ])[ㄱ-ㅎ]){2,}"),
     # 아아아, 좋다~ and 와ㅏㅏ
+    # but not ㅜ, ㅠ and ㅡ after a syllable, which are faces (영화ㅠㅠ)
     "elongation": re.compile(r"([가-힣])\1\1|[가-힣]~|~{2,}|[가-힣](?![ㅜㅠㅡ])[ㅏ-ㅣ]"),
     "latin": re.compile("[A-Za-z]{2,}"),
 }
@@ -33,6 +34,7 @@ def subsets_of(text: str) -> list[str]:
 
 def subsets(examples: list[Example]) -> Iterator[tuple[str, list[int]]]:
     """(name, indices of its examples) of each subset that is not empty."""
+    # no pattern matches a line break, so none matches across both texts
     texts = ("\n".join(example[key] for key in ("text", "text_pair") if key in example) for example in examples)
     members = [subsets_of(text) for text in texts]
     for name in (*SUBSETS, NONE):

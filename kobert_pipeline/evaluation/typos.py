@@ -87,6 +87,7 @@ def _type_again(run: str, slip: Slip, rate: float, rng: Random) -> tuple[str, li
             starts.setdefault(index, position)
             ends[index] = position + 1
     text = "".join(character for character, _, _ in typed)
+    # no slip takes all keys of a syllable, so each has a span
     return text, [(starts[index], ends[index]) for index in range(len(run))]
 
 
