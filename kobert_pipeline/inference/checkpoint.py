@@ -66,6 +66,7 @@ class Checkpoint:
         """The checkpoint with the task `name` (default: the one that the checkpoint names), with `settings` (KEY=VALUE)
         in place of its options, and with other names for its `labels`; `long` as in the field of that name. Raises
         UserError where neither names a task, and for windows that it does not take."""
+        # a copy, since settings are applied in place and `named_task` is cached
         task = deepcopy(self.named_task)
         if name is not None and task.get("name") != name:
             # how files are read means nothing to another task, but predictions depend on these
@@ -170,6 +171,7 @@ class Checkpoint:
         if "question" in inputs and question is None:
             raise UserError(f"{self.folder} answers questions; give one with --question")
         if pair is not None and "text_pair" not in inputs:
+            # a classifier that names no task may label pairs, and its task knows no second text
             return self.task.unlabelled([text]) | {"text_pair": pair}
         is_whole = len(inputs) == 1 + len(others)
         return self.task.unlabelled([text, *others] if is_whole else text.split("\t"))

@@ -97,6 +97,7 @@ def _by_onnx(model: OnnxModel, features: Features, rows: np.ndarray, mask_id: in
 def likeliest(tokenizer: Any, logits: np.ndarray, top_k: int) -> dict[str, float]:
     """The most likely tokens by (V,) logits, with their probabilities."""
     scores = np.exp(logits - logits.max())
+    # stable: of equal logits the lower id is first on every machine
     top = np.argsort(-logits, kind="stable")[:top_k]
     tokens = tokenizer.convert_ids_to_tokens(top.tolist())
     return dict(zip(tokens, (round(float(value), 4) for value in scores[top] / scores.sum()), strict=True))

@@ -36,6 +36,7 @@ class Reranker:
         that belong together, or the model's only output. The sigmoid makes probabilities of them, of either kind."""
         predicted = self.checkpoint.predict_examples(examples)
         logits = np.stack(predicted.logits["logits"]).astype(np.float64)
+        # log p / (1 - p) of a softmax: the logit less the logarithm of the sum of the other exponentials
         others = np.delete(logits, self.index, axis=1)
         scores = logits[:, self.index] - (np.logaddexp.reduce(others, axis=1) if others.size else 0)
         return scores, predicted.features.lengths.tolist()

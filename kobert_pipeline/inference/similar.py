@@ -118,6 +118,7 @@ def rankers(
     scores_by_method: dict[str, Scores] = {pooling: searched.cosines(embedder_of(pooling)) for pooling in poolings}
     if {"bm25", "hybrid"} & set(methods):
         scores_by_method["bm25"] = searched.bm25()
+        # standard scores, because BM25 has no largest score while a cosine is at most 1
         scores_by_method["hybrid"] = lambda queries: (
             bm25_weight * standard_scores(scores_by_method["bm25"](queries))
             + (1 - bm25_weight) * standard_scores(scores_by_method[hybrid](queries))
@@ -146,6 +147,7 @@ def standard_scores(scores: np.ndarray) -> np.ndarray:
     """Each row with mean 0 and standard deviation 1; zeros where all its scores are equal."""
     centered = scores - scores.mean(1, keepdims=True)
     spread = scores.std(1, keepdims=True)
+    # not 0, since the deviation of equal scores may be a rounding error
     return np.divide(centered, spread, out=np.zeros_like(centered), where=spread > 1e-12)
 
 

@@ -33,6 +33,7 @@ class TokenWeights(BaseModel, frozen=True):
     @classmethod
     def learn(cls, texts: Iterable[Sequence[int]], tokenizer: Any) -> Self:
         """Learn from the token ids of texts."""
+        # not the number of tokens, since ids may have gaps
         frequency = np.zeros(max(tokenizer.get_vocab().values()) + 1, np.int64)
         documents = tokens = 0
         for ids in texts:
@@ -72,12 +73,14 @@ class TokenWeights(BaseModel, frozen=True):
     def idf(self) -> np.ndarray:
         """The inverse document frequency of each id, (V,) and positive: nearly 0 for [CLS], which is in every text."""
         frequency = np.array(self.document_frequency)
+        # with 1 added, as in Lucene: the logarithm of the quotient alone is negative for more than half of the texts
         return np.log1p((self.documents - frequency + 0.5) / (frequency + 0.5))
 
     def of(self, ids: Sequence[int]) -> np.ndarray:
         """The weight of each of a text's (n,) tokens; all weights of one token add up to its BM25 score."""
         _, inverse, counts = np.unique(np.array(ids, np.int64), return_inverse=True, return_counts=True)
         relative_length = len(ids) * self.documents / self.tokens
+        # without the count in the numerator of BM25, of which each occurrence has its share
         return self.idf[np.array(ids)] * (K1 + 1) / (counts[inverse] + K1 * (1 - B + B * relative_length))
 
     def of_batch(self, texts: Sequence[Sequence[int]]) -> np.ndarray:

@@ -95,6 +95,7 @@ def _write_npy(path: Path, columns: Columns) -> None:
 def _join_npy(parts: list[Path], path: Path) -> None:
     arrays = [np.load(part, mmap_mode="r") for part in parts]
     shape = (sum(map(len, arrays)), arrays[0].shape[1])
+    # from file to file, so that memory does not grow with the number of texts
     joined = np.lib.format.open_memmap(path, "w+", np.float32, shape)
     first = 0
     for array in arrays:

@@ -38,7 +38,7 @@ def windows_of(tokenizer: Any, texts: Sequence[str], max_length: int) -> tuple[l
         [replace_surrogates(text) for text in texts],
         truncation=True,
         max_length=max_length,
-        stride=max_length // OVERLAP,
+        stride=max_length // OVERLAP,  # the tokens that neighbours share, not the distance of their starts
         return_overflowing_tokens=True,
     )
     return encoded["input_ids"], np.array(encoded["overflow_to_sample_mapping"], np.int64)
