@@ -110,5 +110,6 @@ class Batch:
             masked_positions=np.append(self.masked_positions, np.full(missing, len(self.input_ids) + more - 1)),
             labels=np.append(self.labels, np.full(missing, IGNORE_INDEX)),
             next_sentence_label=np.append(self.next_sentence_label, np.full(len(lengths) + rows, IGNORE_INDEX)),
+            # counted before the padding, which the losses are not divided by
             step_denominators=self.denominators,
         )
