@@ -13,6 +13,7 @@ from kobert_pipeline.config.options import Options
 from kobert_pipeline.corpus.pii import Kind
 from kobert_pipeline.morphemes.normalization import remove_invisible, replace_surrogates
 
+# the largest code point has 7 decimal and 6 hexadecimal digits (1114111, 10FFFF), HTML 4's longest name 8 letters
 ENTITY = re.compile(r"&(?:#\d{1,7}|#x[0-9a-fA-F]{1,6}|[a-zA-Z]{2,8});")
 LONGEST_ENTITY = 10
 """Characters of the longest match of `ENTITY`."""
@@ -45,12 +46,14 @@ def clean(text: str, options: CleaningOptions = CleaningOptions()) -> str:  # no
     text = to_nfc(_visible_lines(text))
     if "&" in text and (unescaped := _unescape_entities(text)) != text:
         text = to_nfc(unescaped)  # an entity may name a combining mark
+    # blanks first: LINES expects at most one before a line end
     text = LINES.sub("\n", BLANKS.sub(" ", text)).strip()
     return text if options.max_repeats is None else limit_repeats(text, options.max_repeats)
 
 
 def limit_repeats(text: str, limit: int) -> str:
     """`text` with at most `limit` equal characters in a row, except digits."""
+    # only a limit of 1 shortens runs of two, which are frequent; RUN, which skips them, takes half the time of PAIR
     run = RUN if limit > 1 else PAIR
     return run.sub(lambda match: match.group()[:limit], text) if run.search(text) else text
 
@@ -94,6 +97,7 @@ def _unescape_last(characters: list[str]) -> bool:
     """Replace the entity at the end of `characters`, in place; whether there was one."""
     end = "".join(characters[-LONGEST_ENTITY:])
     entity = end[end.rfind("&") :] if "&" in end else ""
+    # an unknown entity is its own replacement: counted as replaced, the caller's loop would never end
     if not ENTITY.fullmatch(entity) or (replacement := _unescape(entity)) == entity:
         return False
     characters[-len(entity) :] = replacement

@@ -51,6 +51,7 @@ class EvaluationTexts:
         self._short: dict[str, list[str]] = defaultdict(list)  # by their first MIN_WHOLE characters
         # texts of RUN characters or more are in `_runs`, so only shorter ones have to be found as a whole
         for text in compact:
+            # a distinctive text has at least MIN_WHOLE characters, so no key is shorter than what `_shared` looks up
             if len(text) < RUN and is_distinctive(text):
                 self._short[text[:MIN_WHOLE]].append(text)
 
@@ -62,8 +63,10 @@ class EvaluationTexts:
         """Which lines of a document are contaminated, also by what goes over several of them."""
         compact = [remove_whitespace(line) for line in lines]
         contaminated = [False] * len(lines)
+        # (lines,) positions in the joined text; an empty line ends where the line before it does
         ends = np.cumsum([len(text) for text in compact])
         for start, length in self._shared("".join(compact)):
+            # right: the end of a line is the position of the next line's first character, past empty lines
             first, last = np.searchsorted(ends, [start, start + length - 1], side="right").tolist()
             contaminated[first : last + 1] = [True] * (last + 1 - first)
         return contaminated

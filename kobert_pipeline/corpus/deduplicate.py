@@ -65,6 +65,7 @@ def exact_copies(digests: list[np.ndarray]) -> list[dict[int, Place]]:
     _, firsts, group = np.unique(rows, return_index=True, return_inverse=True)
     first_rows = firsts[group]  # np.unique gives the index of the first of equal values
     copies = np.flatnonzero(first_rows != np.arange(len(rows)))
+    # (chunks + 1,) the rows before each chunk; an empty chunk has the same as the one after it, so `right` passes it
     starts = np.cumsum([0, *(len(array) for array in digests)])
 
     def places(documents: np.ndarray) -> Iterator[Place]:
@@ -111,6 +112,7 @@ def minhash_config(options: MinHashOptions) -> Any:
         n_grams=5,
         num_buckets=options.buckets,
         hashes_per_bucket=options.hashes_per_bucket,
+        # norm_numbers makes every number 0, so that texts with different numbers in the same words would be copies
         norm_config=TextNormConfig(norm_unicode_diacritics=False, norm_numbers=False),
     )
 

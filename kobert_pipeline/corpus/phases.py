@@ -144,6 +144,7 @@ class CleanAndFilter:
             else:
                 remaining.append(cleaned)
         write_documents(self.work / "sifted" / f"{rank:06d}.parquet", remaining)
+        # sifted, digests and the signatures of what is returned have the same rows, by which copies are named
         digests = b"".join(digest(document.text) for document in remaining)
         write_array(self.work / "digests" / f"{rank:06d}.npy", np.frombuffer(digests, np.uint8))
         if self.options.keep_dropped:
@@ -156,6 +157,7 @@ class CleanAndFilter:
         if document.dropped:
             return document, document.dropped
         without_recurring = remove_recurring(document, recurring, report)
+        # here as below, a text that was empty before has lost nothing: the filters drop it, with their own reason
         if document.text.strip() and not without_recurring.text.strip():
             return document, "recurring_lines"
         document = without_recurring

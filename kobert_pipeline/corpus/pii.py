@@ -20,6 +20,7 @@ SERVICE = (
 """Nationwide numbers of firms, such as 1588-1234."""
 # a single letter after the last digit makes it the number of a product (010-2000-3000X)
 PHONE = re.compile(
+    # after a digit, or a digit and a hyphen, it would be the end of a longer number (123-010-1234-5678)
     rf"(?<!\d)(?<!\d-)(?:(?:\+82{BETWEEN}(?:\(0\))?{BETWEEN}|\(?0){AREA}\)?{BETWEEN}\d{{3,4}}{BETWEEN}"
     rf"|{SERVICE} ?[-.] ?)(?P<last>\d{{4}})(?!\d|-\d|[A-Za-z](?![A-Za-z]))"
 )
@@ -44,6 +45,7 @@ def luhn(card_number: str) -> bool:
     """Whether the check digit of a card number is right (ISO/IEC 7812-1)."""
     digits = [int(digit) for digit in card_number if digit.isdigit()][::-1]
     total = sum(digits[::2]) + sum(sum(divmod(2 * digit, 10)) for digit in digits[1::2])
+    # zeros pass the check, too, and a number that is masked already would be masked and counted again
     return total > 0 and total % 10 == 0
 
 
@@ -65,6 +67,7 @@ def _is_period(match: re.Match[str]) -> bool:
     if first <= last:
         is_year = last <= LAST_YEAR and YEAR_AFTER.match(match.string, match.end())
         return last - first <= LONGEST_PERIOD or bool(is_year)
+    # more characters than the pattern matches; searching all of the text before each number would be quadratic
     return bool(BEFORE_CHRIST.search(match.string[max(0, match.start() - 10) : match.start()]))
 
 

@@ -110,7 +110,7 @@ class Reader(Plugin):
             files += matches
         if missing:
             raise MissingFiles(missing, data_dir)
-        return list(dict.fromkeys(files))
+        return list(dict.fromkeys(files))  # several patterns may match a file, which is read once
 
     def files_to_check(self, data_dir: Path) -> list[Path]:
         """The paths that `kobert check` reads a sample of. Raises UserError where there is none."""
@@ -209,6 +209,7 @@ def gathered(
                 yield row
 
     for index, (value, group) in enumerate(groupby(set_aside(), key=lambda row: row.cells[key])):
+        # a line of such a document is a text of its own, so a cell of several lines must be one line
         lines = [" ".join((row.cells[column] or "").splitlines()) for row in group for column in columns]
         yield Document(f"{path.name}#{index}:{value}", path.name, "\n".join(lines), ordered=False)
         yield from unreadable

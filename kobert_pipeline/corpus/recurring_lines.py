@@ -58,6 +58,7 @@ class SelectLines:
         # of documents with the same text only the first counts
         is_first[np.unique(np.concatenate(documents)[:, 0], return_index=True)[1]] = True
         starts = np.cumsum([0, *map(len, documents)])
+        # part by part of the range of hashes, in ascending order, so that what is joined below is sorted
         recurring = []
         for part in range(PASSES):
             hashes = [
@@ -71,7 +72,9 @@ class SelectLines:
     def hashes_of(self, chunk: int, lengths: np.ndarray, chosen: np.ndarray, part: int) -> np.ndarray:
         """The hashes of a chunk's `chosen` documents, (D,) bool, with numbers of lines `lengths`, that are in a part of
         the range of hashes."""
+        # mapped, since each pass reads the files of all chunks and keeps a part of them in memory
         hashes = np.load(hashes_path(self.work, chunk), mmap_mode="r")
+        # (D,) bool -repeat by lengths-> (N,) bool; lines of one document are next to each other
         inside = np.repeat(chosen, lengths.astype(np.int64)) & (hashes // np.uint64(2**64 // PASSES) == part)
         return np.asarray(hashes[inside])
 
@@ -109,6 +112,7 @@ def remove_recurring(document: Document, recurring: np.ndarray, report: TaskRepo
         return document
     lines = document.text.split("\n")
     hashes = line_hashes(lines)
+    # a hash above all of them is inserted after the last; blank lines were not counted, so their hash is never equal
     nearest = recurring[np.minimum(np.searchsorted(recurring, hashes), len(recurring) - 1)]
     recurs = nearest == hashes
     if not recurs.any():

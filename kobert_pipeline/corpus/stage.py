@@ -123,6 +123,7 @@ def run_phases(options: CorpusOptions, executor: Executor, data_dir: Path, out: 
     )
     documents = [read_json(path.with_suffix(".json"))["counts"]["documents_read"] for path in chunks(work)]
     count = len(documents)
+    # `run` says which source gave nothing, by the counts
     if not count:
         return
     if limit := options.deduplicate.max_documents_per_line:

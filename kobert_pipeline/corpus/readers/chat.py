@@ -32,6 +32,7 @@ class Chat(Encoded):
         read = Counter[str]()
         index = -1
         for index, day in enumerate(days(self._rows(path, read) if is_table else self._log(path, read))):
+            # counted while `days` reads ahead of what it gives; popped, so that no line counts for two days
             yield Document(f"{path.name}#{index}", path.name, "\n".join(day), characters_in=read.pop(IN, 0))
         if index < 0 and read[IN]:
             raise UnreadableInput("other_form", f"{path} has no message that can be read; it is {NO_LOG}")

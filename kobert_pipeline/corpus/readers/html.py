@@ -61,6 +61,7 @@ class Html(Ordered):
             raise UnreadableInput("not_html", f"{path} is not HTML, it has no tags; use the reader text")
         page = END.sub("", DECLARATION.sub("", page, count=1))
         tree = parse(path, page)
+        # before `main_text`, which takes elements out of the tree
         characters_in = count_characters(tree)
         title, text = main_text(tree)
         if not text:  # pages of ASP.NET are forms as a whole; `main_text` took the forms out of the first tree
@@ -114,6 +115,7 @@ def parse(path: Path, page: str) -> Any:
     except ImportError:
         raise UserError(MISSING_LIBRARY) from None
     # huge_tree: without it, the parser leaves out what is inside 256 other elements, as many as sites forget to close
+    # encoding: a meta element may still name the page's own, with which the parser would decode these bytes of UTF-8
     parser = html.HTMLParser(encoding="utf-8", remove_comments=True, huge_tree=True)
     tree = etree.fromstring(page.encode("utf-8", "replace"), parser)
     if any(entry.type == etree.ErrorTypes.ERR_RESOURCE_LIMIT for entry in parser.error_log):

@@ -25,6 +25,7 @@ BREAK = re.compile(r"<br\s*/?>|\\[Nn]|\|", re.IGNORECASE)
 """A line end inside a subtitle."""
 TIMES = re.compile(r"\s*(?:\d+:)?\d\d?:\d\d[,.]\d{1,3}\s*(?:-->|,\d\d?:\d\d:\d\d\.\d{3}\s*$)")
 NUMBER = re.compile(r"\s*\d+\s*$")
+# ASS: nine fields, then the text, which may have commas itself
 DIALOGUE = re.compile(r"Dialogue:(?:[^,]*,){9}(.*)")
 LYRICS = re.compile(r"(?:\[\d\d:\d\d(?:\.\d+)?\]|<\d\d:\d\d(?:\.\d+)?>|\{\d+\}\{\d+\})+")
 SYNC = re.compile(r"<sync\b[^<>]*>", re.IGNORECASE)
@@ -98,6 +99,7 @@ def subtitle_texts(content: str) -> list[str]:
         elif ends_at_blank:
             cue = []
     # where lines roll up, as YouTube's do, a line is in the next subtitles again
+    # from the end, so that the line before is still there when a subtitle is compared with it
     for before, cue in zip(cues[-2::-1], cues[:0:-1], strict=True) if ends_at_blank else ():
         if before and cue and plain_text(before[-1]) == plain_text(cue[0]):
             del cue[0]

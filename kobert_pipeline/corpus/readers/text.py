@@ -53,6 +53,7 @@ class Text(Encoded, Ordered):
                 if block and ends:
                     yield self._document(path, index, block)
                     block, index, size = [], index + 1, 0
+                # blank lines between documents count for neither of them
                 elif not block:
                     size = 0
         if block:
