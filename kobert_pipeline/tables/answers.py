@@ -49,6 +49,7 @@ def only_start(answer: Any, context: str) -> int | None:
         return None
     # as a whole number: 5 is neither in 15명 nor in 1.5배
     first, last = (r"(?<!\d)(?<!\d[.,])" * answer[0].isdigit(), r"(?![.,]?\d)" * answer[-1].isdigit())
+    # a lookahead, so that places that overlap count, too: 아아 is twice in 아아아
     places = [match.start() for match in re.finditer(rf"{first}(?={re.escape(answer)}{last})", context)]
     if not places:
         raise UserError(f"the context does not have the answer {answer!r:.60}; copy it from there, spaces included")

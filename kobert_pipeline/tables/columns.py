@@ -67,6 +67,7 @@ def _find_column(first: Row, field: RowField, task: str, by: str, taken: set[str
             raise UserError(f"{path}: there is no column '{field.column}'{guess}; name the column {by}{or_none}")
         return column
     # in the order of `known`: of several columns that would do, the first one listed is meant
+    # reversed: of names that differ in case alone the first one of the file stays
     by_name = {name.casefold(): name for name in reversed(flat_cells(first.cells))}
     matches = (name if has_column(first.cells, name) else by_name.get(name.casefold()) for name in field.known)
     named = [column for column in matches if column is not None and column not in taken]
@@ -171,6 +172,7 @@ def parse_container(text: str) -> Any:
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return text
     if isinstance(value, (set, tuple)):
+        # sorted, since the order of a set of texts is another one in every process
         return sorted(value, key=str) if isinstance(value, set) else list(value)
     return value if isinstance(value, (list, dict)) else text
 

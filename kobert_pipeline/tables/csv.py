@@ -65,6 +65,7 @@ def read_csv(
         separator = delimiter or default_delimiter(path, first)
         quoted = separator != "\t" or has_quoted_cells(path, encoding) if quoted is None else quoted
         undecodable = list[int]()  # numbers of lines
+        # from the first line of the file, so that numbers of lines are the file's
         lines = _checked(path, chain(above, [first], lines), undecodable)
         spaced = f"{separator} " in first
         records = _quoted(path, lines, separator, spaced) if quoted else _plain(lines, separator)

@@ -49,6 +49,7 @@ def same_name(path: Path) -> Path | None:
     none."""
     if path.is_file():
         return path
+    # ASCII has one form alone, and looking into every folder of the path takes longer
     if str(path).isascii():
         return None
     parts = [escape(part) for part in path.relative_to(path.anchor).parts]
@@ -127,6 +128,7 @@ def _glob(pattern: str, folder: Path) -> list[Path]:
     try:
         if pattern_below.isascii():
             return sorted(path for path in below.glob(pattern_below) if path.is_file())
+        # a set, since two ** find some files in more than one way
         return sorted({path for path in _matching(below, Path(pattern_below).parts) if path.is_file()})
     except (ValueError, RecursionError, NotImplementedError) as error:
         raise UserError(

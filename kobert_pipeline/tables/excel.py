@@ -32,6 +32,8 @@ def read_excel(path: Path, columns: Mapping[str, str] = MappingProxyType({})) ->
     try:
         names, index = list[str](), 0
         sheet = _only_sheet(path, workbook)
+        # openpyxl gives either a formula or its value, so both are read side by side
+        # not strict, since `_formulas` gives rows without end for a file that has none
         rows = zip(_whole(path, sheet), _formulas(path, sheet.title), strict=False)
         for row_number, (cells, formulas) in enumerate(rows, 1):
             index += bool(names)
@@ -56,7 +58,7 @@ def read_excel(path: Path, columns: Mapping[str, str] = MappingProxyType({})) ->
         if not names:
             raise _without_rows(path)
     finally:
-        workbook.close()
+        workbook.close()  # openpyxl keeps a read-only file open
 
 
 def _without_value(cells: Any, formulas: Any) -> str:
@@ -99,7 +101,7 @@ def _has_formula(archive: zipfile.ZipFile, name: str) -> bool:
         while block := file.read(1 << 20):
             if FORMULA.search(before + block):
                 return True
-            before = block[-16:]
+            before = block[-16:]  # a formula may begin at the end of a block; the longest match has 13 bytes
     return False
 
 

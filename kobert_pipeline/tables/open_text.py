@@ -27,6 +27,7 @@ LONGEST_LINE = 100_000_000
 """Bytes (characters in UTF-16) of a line; longer lines are skipped."""
 LARGEST_JSON = 2**30
 """The most characters of a JSON file, which is in memory as a whole."""
+# jq indents what is inside an object, so a } at the beginning of a line ends one
 BETWEEN_OBJECTS = re.compile(r"(?<=^\})\s*\n(?=\{)", re.MULTILINE)
 DETECTED = "text in UTF-8, CP949 or UTF-16"
 
@@ -133,7 +134,8 @@ def open_lines(path: Path, encoding: str | None = None, longest: int = LONGEST_L
         with _open_decompressed(path) as raw:
             ends_by_cr = has_mac_line_ends(head)
             if encoding or is_utf16:
-                codec = "utf-8-sig" if codec == "utf-8" else codec
+                codec = "utf-8-sig" if codec == "utf-8" else codec  # drops a byte order mark
+                # "\n": lines end there alone and stay as they are, as below; None: also at a lone \r
                 yield bounded_lines(io.TextIOWrapper(raw, codec, newline=None if ends_by_cr else "\n"), longest)
             else:  # bytes, since lines of a mixture are decoded one by one
                 blocks = (block.replace(b"\r", b"\n") for block in iter(lambda: raw.read(HEAD), b""))
