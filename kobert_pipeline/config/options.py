@@ -116,6 +116,7 @@ class Plugin(Options):
         if name not in cls.names():
             raise UserError(f"there is no {name!r} among the {cls.family}{did_you_mean(name, cls.names())}")
         module = importlib.import_module(f"{cls.package()}.{name}")
+        # the contract, and other variants that the module imports, have another `__module__`
         plugins = [
             value
             for value in vars(module).values()

@@ -79,6 +79,7 @@ def describe(options: type[Options], prefix: str = "") -> list[tuple[str, str, s
 def docstrings(options: type[Options]) -> dict[str, str]:
     """The texts after the options of a class and of those that it inherits from, by their names."""
     texts = {}
+    # reversed, so that a class replaces a text that it inherits
     for kind in reversed(options.__mro__):
         with suppress(OSError, TypeError):  # classes of C, and variants, which have no source of their own
             (definition,) = ast.parse(dedent(getsource(kind))).body

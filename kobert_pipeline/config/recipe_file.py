@@ -61,6 +61,7 @@ def _count_values(node: yaml.Node, known: dict[yaml.Node, int]) -> int:
 
 
 # a number of YAML 1.1 has a dot and a sign after the e (1.0e-4), so PyYAML alone reads 1e-4 and 1e6 as text
+# its last argument: with which characters such a number begins, by which PyYAML finds the resolver
 Loader.add_implicit_resolver(
     "tag:yaml.org,2002:float", re.compile(r"^[-+]?\d+(\.\d*)?[eE][-+]?\d+$"), list("-+0123456789")
 )
@@ -96,7 +97,7 @@ def load(recipe: str, settings: list[str]) -> dict[str, Any]:
     path = find(recipe)
     try:
         with path.open(encoding="utf-8-sig") as file:
-            content = parse(file.read(MAX_CHARACTERS + 1))
+            content = parse(file.read(MAX_CHARACTERS + 1))  # one character too many shows a long file
     except UnicodeDecodeError as error:
         raise UserError(f"recipe {path} is not in UTF-8: {_problem(error)}; save it as UTF-8") from None
     except yaml.YAMLError as error:
@@ -170,6 +171,7 @@ def _refuse_unusable(value: Any) -> None:
 
 def as_set_options(settings: Mapping[str, Any] | None) -> list[str]:
     """Settings as the command line spells them after --set."""
+    # JSON is YAML in which a text in quotes stays text, also 1e4 or no
     return [f"{key}={json.dumps(value, ensure_ascii=False, default=str)}" for key, value in (settings or {}).items()]
 
 

@@ -87,12 +87,13 @@ def fetched(addresses: list[str], target: Path, expected: Expected) -> Iterator[
         write_json(state, {})  # first, so that a killed download leaves no .part without it
     with part.open("ab") as file:
         try:
+            # the system gives the lock back when the process ends, also by a kill
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise UserError(f"another kobert process downloads {target}; wait for it") from None
         try:
             facts = _first_good(addresses, target.name, file, state, expected)
-            os.fsync(file.fileno())
+            os.fsync(file.fileno())  # before the rename, as in `atomic_write`
             yield {"sha256": sha256(part), "size": part.stat().st_size, **facts}
             if target.exists():
                 raise UserError(f"{target} appeared during the download and is left as it is; compare it with {part}")
@@ -116,7 +117,7 @@ def _first_good(
             except _Failed as problem:
                 problems.append(f"{address} ({problem})")
                 break
-            file.flush()
+            file.flush()  # `difference` reads the file by its name
             difference = expected.difference(Path(file.name))
             if difference is None:
                 return {"address": address, "last_modified": modified}
@@ -164,9 +165,11 @@ def _try(address: str, name: str, file: IO[bytes], state: Path, expected: Expect
             raise _Failed(f"HTTP status {status}", passing=status >= 500 or status in TRY_LATER)
         if total is not None and total != (expected.size or total):
             raise _Failed(f"it has {total:,} bytes, {expected.size:,} were expected")
+        # no file of a data set is a web page, so the server has sent one in its place
         if headers.get("Content-Type", "").startswith("text/html"):
             raise _Failed("it is a web page")
         refuse_full_disk(state.parent, total - begin if total else 0)
+        # 0 where the server sends the whole file: it has another version by now, or cannot resume
         _cut(file, begin)
         modified = headers.get("Last-Modified")
         # before the first byte, so that after a kill it is known which version the bytes are of

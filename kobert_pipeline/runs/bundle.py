@@ -89,6 +89,7 @@ def write_bundle(
     unfinished.mkdir(parents=True, exist_ok=True)
     total = sum(file["size"] for job in jobs for file in manifest.read(job.folder)["files"].values())
     files: list[dict[str, Any]] = []
+    # a stream ("|"), to which tarfile only appends: a part that is full is closed and has its checksum
     with closing(PartWriter(unfinished, part_bytes)) as parts, tarfile.open(fileobj=parts, mode="w|") as archive:  # type: ignore[call-overload]
         for folder, name, path in _contents(jobs, run_dir, unfinished / WORK, round_weights):
             report("packing", sum(file["size"] for file in files) / 1e6, total / 1e6, "MB")
@@ -115,12 +116,14 @@ def member_name(file: dict[str, Any]) -> str:
 
 def _add(archive: tarfile.TarFile, file: dict[str, Any], path: Path) -> None:
     """Add the file of an entry of `bundle.json` to the archive."""
+    # with neither the time nor the owner of the file, so that the same files give the same parts
     member = tarfile.TarInfo(member_name(file))
     if file["stored"] == PLAIN:
         member.size = file["size"]
         with path.open("rb") as content:
             archive.addfile(member, content)
     else:
+        # in memory, since in a tar archive the size of a file is before its content
         compressed = lzma.compress(path.read_bytes())
         member.size = len(compressed)
         archive.addfile(member, io.BytesIO(compressed))
@@ -144,6 +147,7 @@ def _contents(
             write_json_with_digest(work / folder / FINISHED, content)
             rounded[FINISHED] = work / folder / FINISHED
         first = {STARTED: job.folder / STARTED} if (job.folder / STARTED).is_file() else {}
+        # `rounded` replaces paths in their places, so the manifest stays last
         for name, path in {**first, **paths, FINISHED: job.folder / FINISHED, **rounded}.items():
             yield folder, name, path
 

@@ -39,6 +39,7 @@ class ProgressLines(Display):
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         # taken now: the corpus stage replaces sys.stderr while its tasks run
+        # reentrant, since `print_if_due` and `start` print while they hold the lock
         self.stream, self.clock, self.lock, self.ended = sys.stderr, clock, threading.RLock(), threading.Event()
         # rich measures speed and time left; it is never started, so it draws nothing
         self.speedometer = Speedometer(get_time=clock, speed_estimate_period=SPEED_WINDOW, auto_refresh=False)
@@ -178,6 +179,7 @@ class ProgressLines(Display):
         return None if known is None else next(task for task in self.speedometer.tasks if task.id == known)
 
     def _print_until_ended(self) -> None:
+        # not 0: before the first job a line may be due for long, and nothing is printed
         while not self.ended.wait(max(0.01, self.printed + SECONDS_PER_LINE - self.clock())):
             self.print_if_due()
 
@@ -211,7 +213,7 @@ class TerminalProgress(ProgressLines):
 
     def row(self) -> Table | Text:
         """The bar, which fits the terminal."""
-        with self.lock:
+        with self.lock:  # rich draws from a thread of its own
             if not self.title:
                 return Text()
             # the last column stays free: some terminals wrap as soon as it is written
@@ -277,5 +279,6 @@ def shorten(text: str, width: int) -> str:
     if cell_len(text) <= width:
         return text
     half = (width - 1) // 2
+    # reversed, since it cuts from the left; by cells, of which a syllable has two
     end = chop_cells(text[::-1], half)[0][::-1]
     return f"{chop_cells(text, width - 1 - half)[0]}…{end}"

@@ -41,6 +41,7 @@ def link_from(source: Path, folder: Path, record: Record, writes: Iterable[str],
     # a file that this version does not write could not be deleted again, for lack of a pattern that names it
     if unknown := [file for file in original["files"] if not matches(file, patterns)]:
         raise UserError(f"{source / unknown[0]} is not a file that this version of the stage writes; run it again")
+    # what an interrupted command left must not be mixed with the files of the other run
     delete(folder)
     try:
         manifest.start(folder, record, patterns)

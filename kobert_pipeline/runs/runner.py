@@ -264,6 +264,7 @@ def refuse_if_stale(job: Job) -> None:
 def _run_job(job: Job, verified: dict[Path, dict[str, Any]], redo: bool, redo_changed: bool) -> Outcome:
     """Run one job, or skip or reuse it. `verified` maps folders to the manifests that this command has checked."""
     start_time = time.monotonic()
+    # before `record_of` hashes the files, so that a change in between is noticed, too
     read = _stamps(job)
     # raises for a missing or damaged input, and so before `redo` deletes a result that could not be created again
     record = record_of(job, verified)

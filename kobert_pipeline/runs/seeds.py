@@ -21,6 +21,7 @@ def current_seeds(folder: Path) -> tuple[list[Manifest], dict[str, str]]:
     records = {seed: record for seed, record in manifests.items() if "seed" in record["options"]}
     if not records:
         return [], {}
+    # times in UTC and in one format sort as text
     latest = max(records.values(), key=lambda record: record["finished"])
     left_out = {}
     for seed, record in records.items():

@@ -60,6 +60,7 @@ def unbundle(folder: Path, index: dict[str, Any], run_dir: Path) -> list[str]:
 
     Raises UserError for damaged parts, which are not taken over, and where the run has other files.
     """
+    # a folder for this very bundle, since the parts of another one have the same names
     recipe, arrived = run_dir / f"{index['name']}.yaml", run_dir / f".unbundle-{sha256(folder / INDEX)[:12]}"
     if recipe.exists() and recipe.read_bytes() != index["recipe"].encode():
         raise NotOurs(f"{recipe} is another recipe than the bundle's; move it away, or choose another --run-dir")
@@ -133,6 +134,7 @@ def _extract(files: list[File], wanted: list[File], parts: list[Path], run_dir: 
     """Write the `wanted` files from the parts, which hold all `files` in this order."""
     names = {member_name(file) for file in wanted}
     with closing(JoinedParts(parts)) as joined, tarfile.open(fileobj=joined, mode="r|") as archive:  # type: ignore[call-overload]
+        # a stream cannot go back, so all members are visited, in the order in which they were packed
         members: Iterator[tarfile.TarInfo] = iter(archive)
         for file in track(files, "unpacking", len(files), "files"):
             member = next(members)
@@ -143,6 +145,7 @@ def _extract(files: list[File], wanted: list[File], parts: list[Path], run_dir: 
             with atomic_write(path) as part:
                 with part.open("wb") as target, lzma.open(content) if file["stored"] == XZ else content as source:
                     shutil.copyfileobj(source, target)
+                # before the part gets its name: a file of this name counts as unpacked in the next command
                 if not _is_intact(part, file):
                     raise Damaged(f"{path} would differ from what {INDEX} lists; get the bundle again")
 
