@@ -38,7 +38,7 @@ class TaskReport:
     def count_read(self, document: Document) -> None:
         """Count a document as it was read, its characters, and the characters of the source that it was made of."""
         self.count("read", document)
-        self.counts["characters_in"] += document.characters_in or 0
+        self.counts["characters_in"] += document.characters_in or 0  # set by `remove_surrogates`
 
     def count(self, what: str, document: Document) -> None:
         """Count a document and its characters."""

@@ -100,6 +100,7 @@ def expect(
     """Tell the display how long the `chosen` jobs will take, where trainings are among them that take minutes: then the
     measuring is a small part of the run, and what it imports is needed anyway."""
     unfinished = [job for job in chosen if not is_done(job, redo)]
+    # the display shows the time left of a run only where jobs come after the current one
     if is_distributed() or len(unfinished) < 2:
         return
     # an estimate must not stop a run: what is wrong with a file, or too large for a GPU, the stage itself reports
@@ -126,6 +127,7 @@ def training_flops(recipe: Recipe, planned: list[Job], unfinished: list[Job]) ->
         if job.stage == "finetune" and not recipe.finetune[name].ngrams:
             files = labelled[recipe.finetune[name].features or name].source_files()
             tokens += sum(map(unpacked_bytes, files)) / BYTES_PER_TOKEN
+    # of each weight and token: two operations in the forward pass, four in the backward pass (Kaplan et al. 2020)
     return 6 * weights * tokens
 
 
@@ -241,6 +243,7 @@ class Durations:
         steps = sum(tokens / part.batch_tokens for tokens, part in options.parts())
         every = options.plan.evaluate_every or max(FEWEST_STEPS, steps / EVALUATIONS)
         evaluations = 2 + steps / every
+        # each evaluation reads them twice: for the loss, and for the perplexity with whole words masked
         held_out = 2 * self.recipe.shards.held_out * self.characters / CHARACTERS_PER_TOKEN
         evaluated = evaluations * min(HELD_OUT_BATCHES * options.batch_tokens, held_out)
         trained = speed.token * options.total_tokens + speed.step * steps + speed.predicted_token * evaluated
@@ -280,10 +283,12 @@ class Durations:
         speed = self.finetuning_speed(name)
         if distill and part == SOFT_LABELS_FOLDER:
             teachers = [self.recipe.finetune[teacher] for teacher in distill.teachers]
+            # of a token, as the speed of an encoder is
             ngrams = self.linear((0, NGRAM_LABELS), CHARACTERS_PER_TOKEN)
             labelled = sum(len(tuned.seeds) * (ngrams if tuned.ngrams else FORWARD * speed.token) for tuned in teachers)
             return distill.texts * length * labelled
         plans, setting = options.plan.settings(), part.removeprefix("grid/")
+        # which setting the seeds will have is not known before the trials, so the longest one counts
         plan = plans[setting] if part != setting else max(plans.values(), key=lambda plan: plan.epochs or 0)
         epochs, evaluate_every = length_of(plan, -(-int(train.windows) // plan.batch_size))
         windows = epochs * train.windows + (distill.epochs * distill.texts if distill else 0)
@@ -301,6 +306,7 @@ class Durations:
             return start
         dev = self.sizes(tuned.features or options.source).get("dev", SplitSize())
         comparisons = (options.dtype == "bfloat16") + (options.onnx in ("auto", "int8"))
+        # a comparison predicts dev by both files of weights
         return start + 2 * comparisons * dev.tokens * self.finetuning_speed(options.source).predicted_token
 
     def finetuning_speed(self, name: str) -> TrainingSpeed:

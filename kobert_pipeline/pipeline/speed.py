@@ -93,6 +93,7 @@ def pretraining_speed(options: "PretrainOptions", config: Any) -> TrainingSpeed:
     model = options.architecture.model(config, options.objective.head)
     module = LossModule(model, options.objective, options.architecture, plan.fp32_residual_connection).to(device())
     tokens = tokens_at_once(config, min(options.batch_tokens, plan.max_tokens_per_device or options.batch_tokens))
+    # `model_copy` validates nothing, and a batch of fewer tokens could not hold the longest sequence
     options = options.model_copy(update={"batch_tokens": max(tokens, options.max_length), "sources": (), "phases": ()})
     schedule = PhaseSchedule(random_shards(config.vocab_size), options.parts(), config.vocab_size, plan.seed)
     batch, tokens_per_batch = batches(schedule, plan, module)(0, 0, 1), schedule.loaders[0].tokens_per_step()
@@ -134,6 +135,7 @@ def finetuning_speed(
     choices = 2 if task.auto_class.endswith("MultipleChoice") else 1
     rows = choices * max(1, tokens_at_once(config, plan.batch_size * length) // (choices * length))
     ids = np.random.default_rng(0).integers(len(SPECIAL_TOKENS), config.vocab_size, (rows, length))
+    # (R, L) -> (R / choices, choices, L) for multiple choice
     inputs = torch.from_numpy(ids.reshape(-1, choices, length) if choices > 1 else ids).to(device())
     batch = {"input_ids": inputs, "token_type_ids": inputs * 0, "attention_mask": inputs * 0 + 1}
     features = Features({**features_of_ids(ids.tolist()).arrays, "choices": np.array(choices)}, [])
@@ -151,8 +153,10 @@ def step_seconds(module: Any, batch: Any, tokens: float, plan: Any) -> tuple[flo
     from kobert_pipeline.training.optimizer import optimizer_of, set_learning_rate
 
     accelerator, optimizer = make_accelerator(plan), optimizer_of(module, plan)
+    # also no weight decay, which AdamW multiplies by the learning rate
     set_learning_rate(optimizer, 0.0)
     finite, in_optimizer = FiniteCheck(optimizer, device()), list[float]()
+    # minus the time before and plus the time after add up to the time in between
     optimizer.register_step_pre_hook(lambda *_: in_optimizer.append(-now()))
     optimizer.register_step_post_hook(lambda *_: in_optimizer.append(now()))
     step = partial(take_step, accelerator, module, optimizer, [batch], plan, finite)
@@ -188,7 +192,9 @@ def tokens_at_once(config: Any, most: int) -> int:
     `STEP_FLOPS` says."""
     from kobert_pipeline.training.device import device
 
+    # 4 H^2 of attention and 8 H^2 of a feed-forward layer of 4 H, without the embeddings
     weights = 12 * config.num_hidden_layers * config.hidden_size**2
+    # 6 operations for a weight and a token, as in `duration.training_flops`
     return most if device().type == "cuda" else min(most, max(FEWEST_TOKENS, int(STEP_FLOPS / (6 * weights))))
 
 

@@ -120,6 +120,7 @@ def tokenizer_job(recipe: Recipe, run: Run) -> Job:
         report = options.report.model_copy(update={"compare_with": str(bundled.absolute())})
         options = options.model_copy(update={"report": report})
     return Job(
+        # recorded as the recipe has them, since `options` has folders of this machine
         "tokenizer", run.run_dir / "tokenizer", tokenizer_stage.VERSION, recipe.tokenizer.dump(),
         writes=tokenizer_stage.WRITES, inputs={"analysis": run.run_dir / "analysis"},
         source_files=partial(tokenizer_stage.raw_files, options, run.data_dir),
@@ -286,6 +287,7 @@ def starting_model(recipe: Recipe, run: Run, name: str | None, seed: int) -> tup
         return {stage: run.run_dir / stage}, run.folder(model)
     seeds = recipe.finetune[name].seeds
     earlier = ("finetune", name, str(seed if seed in seeds else seeds[0]))
+    # the slash in its label says that each seed may have another one (`runs.seeds`)
     return {"/".join(earlier): run.run_dir.joinpath(*earlier)}, run.folder(*earlier, finetune_stage.MODEL)
 
 

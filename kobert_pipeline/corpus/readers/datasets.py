@@ -105,6 +105,7 @@ def refuse_several_formats(folder: Path, files: list[Path]) -> None:
         return
     names = [path.relative_to(folder) for path in files if not path.name.lower().startswith(NO_DATA)]
     data = [name for name in names if not any(part.startswith(".") for part in name.parts)]
+    # reversed, so that each format is shown by its first file
     formats = {file_format: name for name in reversed(data) if (file_format := FORMATS.get(data_suffix(name)))}
     if len(formats) > 1:
         found = " and ".join(f"{file_format} ({name})" for file_format, name in sorted(formats.items()))
