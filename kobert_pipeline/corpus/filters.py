@@ -60,7 +60,7 @@ def reason_to_drop(document: Document, options: FilterOptions) -> str | None:
 def shares(text: str) -> tuple[float, float]:
     """The share of Hangul (syllables and jamo) among the letters of `text`, and the share of symbols among its
     characters without white space; 0.0 for an empty denominator."""
-    # a text has few different characters, so counting them first makes the checks below about nine times as fast
+    # a text has few different characters, so counting them first makes the checks below several times as fast
     counts = Counter(text)
     letters = sum(count for character, count in counts.items() if character.isalpha())
     visible = sum(count for character, count in counts.items() if not character.isspace())

@@ -34,7 +34,7 @@ class CountLines:
     def __call__(self, data: Any, rank: int, tasks: int) -> None:
         """Write `lines/RANK.hashes.npy`, (N,) uint64, the different lines of each document, and
         `lines/RANK.documents.npy`, (D, 2) uint64, the hash of each document and its number of lines."""
-        documents, hashes = [], [np.empty(0, np.uint64)]  # `concatenate` refuses no arrays at all
+        documents, hashes = [], [np.empty(0, np.uint64)]  # `concatenate` needs at least one array
         for document in read_documents(chunks(self.work)[rank]):
             if not document.dropped and document.ordered:
                 hashes.append(np.unique(line_hashes([line for line in document.text.split("\n") if line.strip()])))

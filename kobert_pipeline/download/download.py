@@ -42,7 +42,7 @@ def download(name: str, data_dir: Path, date: str | None) -> list[dict[str, Any]
             addresses, expected = locate(source, file, date, expected_of(entry, recorded))
             with fetched(addresses, data_dir / path, expected) as facts:
                 # before the file has its name, so that every file with a name has a record
-                # read once more, since this loop has recorded other files
+                # read again, since `record` lacks the files that this loop has recorded
                 write_json(data_dir / RECORD, read_record(data_dir) | {path: facts | {"license": source.license}})
         rows.append(row_of(data_dir, path, "kept" if here[path] else "downloaded"))
         for extracted, content in derive(data_dir / path, entry):

@@ -188,6 +188,7 @@ def _extent(status: int, headers: Mapping[str, str]) -> tuple[int, int | None]:
         stated = re.fullmatch(r"bytes (?:(\d+)-\d+|\*)/(?:(\d+)|\*)", headers.get("Content-Range", ""))
         begin, total = stated.groups() if stated else (None, None)
         return int(begin) if begin else -1, int(total) if total else None
+    # with an encoding it is the length of the answer before requests decodes it
     length = None if "Content-Encoding" in headers else headers.get("Content-Length")
     return 0, int(length) if length else None
 

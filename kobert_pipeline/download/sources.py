@@ -139,7 +139,7 @@ class MissingFiles(UserErrors):
         super().__init__([missing_file(path, data_dir) for path in self.paths], more)
 
     def __reduce__(self) -> tuple[type, tuple[list[Path], Path]]:
-        # the one of `UserErrors` would build this class from sentences, on the way back from a worker
+        # the inherited method would call this class with sentences, on the way back from a worker
         return type(self), (self.paths, self.data_dir)
 
 

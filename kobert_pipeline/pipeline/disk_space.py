@@ -71,7 +71,7 @@ def bytes_needed(recipe: Recipe, job: Job, corpus: float) -> int:
         case "features":
             return round(FEATURES * sum(map(unpacked_bytes, job.source_files())))
         case "pretrain":
-            # the final model and the best one on held-out texts
+            # the final model, and the model that was best on held-out texts
             return weights * (2 * WEIGHT_BYTES + checkpoint_bytes(recipe.pretrain.plan))
         case "finetune":
             name, _, part = job.name.partition("/")

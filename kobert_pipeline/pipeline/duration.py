@@ -306,7 +306,7 @@ class Durations:
             return start
         dev = self.sizes(tuned.features or options.source).get("dev", SplitSize())
         comparisons = (options.dtype == "bfloat16") + (options.onnx in ("auto", "int8"))
-        # a comparison predicts dev by both files of weights
+        # each comparison predicts dev with both files of weights
         return start + 2 * comparisons * dev.tokens * self.finetuning_speed(options.source).predicted_token
 
     def finetuning_speed(self, name: str) -> TrainingSpeed:

@@ -169,7 +169,7 @@ def _measure(
         step_seconds += planning_seconds / len(parts) / loader.steps_per_epoch()
         seconds_per_token += share * step_seconds / loader.tokens_per_step()
         steps_per_token += share / loader.tokens_per_step()
-    # shares are of tokens, so steps per token have a mean, and tokens per step its inverse
+    # shares are of tokens, so the mean is of steps per token, and tokens per step are its inverse
     return Speed(seconds_per_token, 1 / steps_per_token, start_seconds, evaluation_seconds)
 
 
@@ -199,7 +199,7 @@ def _time_steps(
         )  # fmt: skip
     except Stopped:  # by a signal or the time limit; there is nothing to resume
         raise KeyboardInterrupt from None
-    # one for every WARM_UP steps (`log_every`), so the first one is written when the timed steps begin
+    # a line for every WARM_UP steps (`log_every`): the first is written when the timed steps begin
     lines = [line for line in read_json_lines(out / "logs" / "log.jsonl") if "learning_rate" in line]
     timed = max(1, lines[-1]["step"] - WARM_UP)
     step_seconds = (lines[-1]["seconds"] - lines[0]["seconds"]) / timed

@@ -169,7 +169,7 @@ class Recipe(Options):
         """Whether an existing checkpoint is pretrained further."""
         return self.checkpoint is not None and self.pretrains
 
-    # before the next one, which checks the baselines, too: pydantic runs them in this order
+    # before the next validator, which checks the baselines, too: pydantic runs them in this order
     @model_validator(mode="after")
     def _add_baselines(self) -> "Recipe":
         """Add a classifier over n-grams for each set of labelled single texts that has none."""

@@ -153,7 +153,7 @@ def step_seconds(module: Any, batch: Any, tokens: float, plan: Any) -> tuple[flo
     from kobert_pipeline.training.optimizer import optimizer_of, set_learning_rate
 
     accelerator, optimizer = make_accelerator(plan), optimizer_of(module, plan)
-    # also no weight decay, which AdamW multiplies by the learning rate
+    # no weight decay either: AdamW and Muon multiply it by the learning rate
     set_learning_rate(optimizer, 0.0)
     finite, in_optimizer = FiniteCheck(optimizer, device()), list[float]()
     # minus the time before and plus the time after add up to the time in between

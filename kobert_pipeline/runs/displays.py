@@ -279,6 +279,6 @@ def shorten(text: str, width: int) -> str:
     if cell_len(text) <= width:
         return text
     half = (width - 1) // 2
-    # reversed, since it cuts from the left; by cells, of which a syllable has two
+    # reversed, since `chop_cells` cuts from the left; by cells, of which a syllable has two
     end = chop_cells(text[::-1], half)[0][::-1]
     return f"{chop_cells(text, width - 1 - half)[0]}…{end}"

@@ -60,7 +60,7 @@ def unbundle(folder: Path, index: dict[str, Any], run_dir: Path) -> list[str]:
 
     Raises UserError for damaged parts, which are not taken over, and where the run has other files.
     """
-    # a folder for this very bundle, since the parts of another one have the same names
+    # a folder for this very bundle, since the parts of all bundles have the same names
     recipe, arrived = run_dir / f"{index['name']}.yaml", run_dir / f".unbundle-{sha256(folder / INDEX)[:12]}"
     if recipe.exists() and recipe.read_bytes() != index["recipe"].encode():
         raise NotOurs(f"{recipe} is another recipe than the bundle's; move it away, or choose another --run-dir")
@@ -145,7 +145,7 @@ def _extract(files: list[File], wanted: list[File], parts: list[Path], run_dir: 
             with atomic_write(path) as part:
                 with part.open("wb") as target, lzma.open(content) if file["stored"] == XZ else content as source:
                     shutil.copyfileobj(source, target)
-                # before the part gets its name: a file of this name counts as unpacked in the next command
+                # before the rename: a wrong file with this name would be refused as the user's by the next command
                 if not _is_intact(part, file):
                     raise Damaged(f"{path} would differ from what {INDEX} lists; get the bundle again")
 

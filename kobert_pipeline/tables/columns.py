@@ -43,7 +43,7 @@ def find_columns(first: Row, fields: Sequence[RowField], task: str, by: str = BY
     """The column of each field, each another one, by the first row of a table for a `task`; fields that the file does
     not have are missing. Raises UserError, which says `by` what to name a column, where a column that an option names,
     or the column of a required field, is missing."""
-    # first the columns that options name, so that no other field takes one by a known name
+    # columns that options name are taken first, so that no other field takes them by a known name
     taken = {field.column for field in fields}
     columns = dict[str, str]()
     for field in fields:

@@ -20,7 +20,7 @@ def sentences_of(path: Path, documents: list[Any]) -> Iterator[Row | UnreadableI
         if not lines:
             problem = f"it has none of {', '.join(LINES)}, one of which was expected as in the Modu corpora"
             yield UnreadableInput("other_form", problem, Location(path, "entry", document_number, " of document"))
-        # the last of LINES that the document has, since annotations are of its smallest units
+        # the last of LINES that the document has: annotations are of sentences, or of utterances
         for line in next(filter(None, reversed(lines)), ()):
             index += 1
             location = Location(path, SENTENCE, str(line.get("id", index)) if isinstance(line, dict) else index)
