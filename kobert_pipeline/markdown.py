@@ -9,7 +9,9 @@ import yaml
 
 INLINE_MARKUP = re.compile(r"[\\`*\[\]<>~#]|(?<!\w)_|_(?!\w)|&(?=[#\w])")
 """Characters with a meaning inside a line. A _ between letters has none."""
-BLOCK_START = re.compile(r"^([ \t]*)(?=#|`{3}|~{3}|[-=]+[ \t]*$|<|\|)", re.MULTILINE)
+NESTED = r"(?:[ \t]*(?:>|(?:[-*+]|\d{1,9}[.)])[ \t]))*[ \t]*"
+"""The start of a line of a quotation or list, in which a block may start as well."""
+BLOCK_START = re.compile(rf"^({NESTED})(?=#|`{{3}}|~{{3}}|[-=:|][-=:| \t]*$|<|\|)", re.MULTILINE)
 """Starts of lines that would make a heading or table, or start a block of code or HTML that may never end."""
 # inline code knows no escapes, and in a table a bar ends the cell even inside it
 PLAIN = re.compile(r"[^`|\\\r\n]+")

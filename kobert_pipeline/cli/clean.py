@@ -1,5 +1,6 @@
 """The command `kobert clean`: delete the files that a run no longer needs, and only those that its records list."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -24,15 +25,12 @@ def clean(
     Example: kobert clean quickstart
     """
     from kobert_pipeline.pipeline.stages import plan
-    from kobert_pipeline.runs.stage_folder import finish_deletion, leftovers
+    from kobert_pipeline.runs.stage_folder import leftovers
 
     planned = plan(recipe, setting, run_dir, None)[1]
     files_by_folder = {job.folder: files for job in planned if (files := leftovers(job.folder))}
     if yes and files_by_folder:
-        with locked(planned[0].folder.parent):  # not while a run works in the folder
-            for folder, files in files_by_folder.items():
-                finish_deletion(folder)
-                remove_files(folder, files)
+        files_by_folder = delete_leftovers(planned[0].folder.parent, list(files_by_folder))
     total = sum(sum(files.values()) for files in files_by_folder.values())
     rows = [
         {
@@ -51,3 +49,17 @@ def clean(
         return
     print_table(["folder", "what", "files", "bytes"], [[str(value) for value in row.values()] for row in rows])
     print(f"{total:,} bytes: {'deleted' if yes else 'nothing was deleted; add --yes to delete these'}")
+
+
+def delete_leftovers(run: Path, folders: list[Path]) -> dict[Path, dict[str, int]]:
+    """Delete the leftovers of stage folders of a run, while no other process works in it; returns the sizes of the
+    files."""
+    from kobert_pipeline.runs.stage_folder import finish_deletion, leftovers
+
+    with locked(run):
+        # listed under the lock, since a stage that runs again has checkpoints that it needs
+        files_by_folder = {folder: leftovers(folder) for folder in folders}
+        for folder, files in files_by_folder.items():
+            finish_deletion(folder)
+            remove_files(folder, files)
+    return files_by_folder

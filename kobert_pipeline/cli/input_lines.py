@@ -162,20 +162,26 @@ def line_batches(stream: Any, name: str) -> Iterator[list[str]]:
 
 
 def _decoded_blocks(stream: Any) -> Iterator[list[str]]:
-    rest, count, ends_by_cr = b"", 0, None
+    parts, count, ends_by_cr = list[bytes](), 0, None
     while True:
         block = stream.read1(READ_BYTES)
-        rest += block
+        parts.append(block)
         # decided once, by as many bytes as of a file (`open_text.HEAD`); without a \n so far, one may still come
-        if ends_by_cr is None and (b"\n" in rest or len(rest) >= READ_BYTES or not block):
-            ends_by_cr = has_mac_line_ends(rest[:READ_BYTES])
+        if ends_by_cr is None:
+            head = b"".join(parts)
+            if b"\n" in head or len(head) >= READ_BYTES or not block:
+                ends_by_cr = has_mac_line_ends(head[:READ_BYTES])
+        # joined only where a line ends: a line of many blocks would be copied with each of them
+        if block and b"\n" not in block and not (ends_by_cr and b"\r" in block):
+            continue
+        rest = b"".join(parts)
         rest = rest.replace(b"\r", b"\n") if ends_by_cr else rest
         # bytes are split, not text: a block may end inside a character. str.splitlines() would also split at form
         # feeds and Unicode line separators inside a text
         *complete, rest = rest.split(b"\n")
         if not block and rest:
             complete, rest = [*complete, rest], b""
-        lines = []
+        parts, lines = [rest], []
         for line in complete:
             count += 1
             try:

@@ -188,10 +188,13 @@ def characters_by_source(sources: dict[str, dict[str, int]]) -> list[str]:
     """How many of the characters in each source are kept; of many sources, only the ones that keep the smallest
     shares."""
     read = {name: counts for name, counts in sources.items() if counts.get("characters_in")}
-    # rounded down: 100 % are all of them
-    shares = {name: 100 * counts.get("characters_kept", 0) // counts["characters_in"] for name, counts in read.items()}
+    # rounded down: 100 % are all of them, and 99.99 % nearly all
+    shares = {
+        name: 10_000 * counts.get("characters_kept", 0) // counts["characters_in"] / 100
+        for name, counts in read.items()
+    }
     return [
-        f"{name}: {shares[name]}% of {read[name]['characters_in']:,} characters kept"
+        f"{name}: {shares[name]:g}% of {read[name]['characters_in']:,} characters kept"
         for name in sorted(shares, key=lambda name: shares[name])[:SOURCES_SHOWN]
     ]
 
@@ -225,7 +228,10 @@ def finetune_result(group: list[Outcome], data: Mapping[str, Any] = MappingProxy
                 f"{both[0]:.2f} and {both[1]:.2f}" + f" (seed {seed})" * (len(seeds) > 1)
                 for seed, both in weights.items()
             ]
-            parts += [f"weights of network and n-grams {', '.join(listed)}", *lost_elsewhere(seeds, split)]
+            parts += [
+                f"log-probabilities of network and n-grams, weighted {', '.join(listed)}",
+                *lost_elsewhere(seeds, split),
+            ]
         if len(seeds) > 1:
             parts.append(f"{len(seeds)} seeds")
         parts += worth(data, split)

@@ -225,7 +225,7 @@ def klue_normalize(answer: str) -> str:
 
 
 def rouge_w(prediction: str, answer: str) -> float:
-    """KLUE's ROUGE-W, from 0 to 1: the F1 of the longest run of characters that both texts have."""
+    """KLUE's ROUGE-W, from 0 to 1: the F1 of the longest run of characters in both, as KLUE's program finds it."""
     if not answer:
         return float(not prediction)
     # in this order and with `autojunk`, as in KLUE's program: in an answer of 200 characters or more, a run of frequent

@@ -50,7 +50,8 @@ class Batches:
             weights = weights_of(targets["labels"], class_weights)
             per_token = self._per_token(weights)
             self.weights = np.add.reduceat(weights, features.arrays["windows"][:-1]) if per_token else weights
-        self.epoch = lru_cache(maxsize=1)(self._epoch)
+        # two, since at the end of an epoch other threads already build batches of the next
+        self.epoch = lru_cache(maxsize=2)(self._epoch)
 
     def _epoch(self, epoch: int) -> list[np.ndarray]:
         """The rows of each batch of an epoch."""

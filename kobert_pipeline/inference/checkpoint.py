@@ -109,6 +109,11 @@ class Checkpoint:
         """Tokens of a text or window: as in fine-tuning, so that texts are read as in training."""
         return min(inference_length(self.model.config.to_dict()), int(self.tokenizer.model_max_length))
 
+    @property
+    def reads_whole(self) -> bool:
+        """Whether it reads texts however long they are, as n-grams do."""
+        return isinstance(self.model, NgramModel)
+
     @cached_property
     def fills_masks(self) -> bool:
         """Whether it names no task and predicts tokens."""
@@ -184,14 +189,14 @@ class Checkpoint:
         """`predict_examples` with another way of reading long texts; where a task takes no windows, they are always
         truncated, and n-grams always read them whole."""
         is_single = self.task.takes_windows and "text_pair" not in examples[0]
-        if splits(long) and is_single and not isinstance(self.model, NgramModel):
+        if splits(long) and is_single and not self.reads_whole:
             return self._predict_windows(examples)
         arrays = featurize_in_parts(self.task, examples, self.tokenizer, self.max_length)
         return self._predict(Features(arrays, examples))
 
     def truncated(self, predicted: Predicted) -> list[int]:
         """The numbers of the predicted examples that have more tokens than were read."""
-        if "windows" not in predicted.features.arrays or isinstance(self.model, NgramModel):
+        if "windows" not in predicted.features.arrays or self.reads_whole:
             return []
         return self.task.truncated(predicted.features, self.tokenizer, self.max_length)
 

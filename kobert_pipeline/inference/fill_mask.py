@@ -1,6 +1,7 @@
 """The likeliest tokens for [MASK], by a checkpoint with an MLM head."""
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -96,8 +97,11 @@ def _by_onnx(model: OnnxModel, features: Features, rows: np.ndarray, mask_id: in
 
 def likeliest(tokenizer: Any, logits: np.ndarray, top_k: int) -> dict[str, float]:
     """The most likely tokens by (V,) logits, with their probabilities."""
-    scores = np.exp(logits - logits.max())
+    probabilities = np.exp(logits - logits.max())
+    probabilities /= probabilities.sum()
     # stable: of equal logits the lower id is first on every machine
-    top = np.argsort(-logits, kind="stable")[:top_k]
-    tokens = tokenizer.convert_ids_to_tokens(top.tolist())
-    return dict(zip(tokens, (round(float(value), 4) for value in scores[top] / scores.sum()), strict=True))
+    ranked = np.argsort(-logits, kind="stable")
+    # models of others may have rows for more ids than there are tokens; such an id is the token None
+    tokens = ((tokenizer.convert_ids_to_tokens(int(index)), index) for index in ranked)
+    likely = islice((pair for pair in tokens if pair[0] is not None), top_k)
+    return {token: round(float(probabilities[index]), 4) for token, index in likely}

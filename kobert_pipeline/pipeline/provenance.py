@@ -18,6 +18,7 @@ from kobert_pipeline.features.options import FeaturesOptions
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.files import digest, read_json
 from kobert_pipeline.finetune.inference_state import fine_tuned_for
+from kobert_pipeline.finetune.ngrams import MODEL_TYPE as NGRAMS_TYPE
 from kobert_pipeline.pipeline.card_from_dev import with_dev
 from kobert_pipeline.pipeline.recipe import SECTIONS_FROM_TEXT, Recipe
 from kobert_pipeline.pipeline.run import origin
@@ -91,7 +92,7 @@ def publish_model(
         results = results_of(options.source, task, by_seed, controls, related[f"features/{features}"]["counts"])
         results = describe_results(results, recipe.features[features], manifests | related)
         model = run_dir / "finetune" / options.source / results.seed / ("" if is_linear else finetune_stage.MODEL)
-        cost = partial(ngrams.cost_on_dev if is_linear else cost_on_dev, prepared, tokenizer)
+        cost = partial(ngrams.cost_on_dev, prepared, tokenizer) if is_linear else partial(cost_on_dev, prepared)
         manifests |= {f"finetune/{options.source}/{seed}": run for seed, run in by_seed.items()}
     # `related` counts in the card's costs and in the history, but its numbers are not results of the model
     analyzer, config = analyzer_of(tokenizer), read_json(model / "config.json")
@@ -322,7 +323,7 @@ def card_counts(manifests: dict[str, Manifest], config: dict[str, Any]) -> dict[
             numbers["of the model it started from"] = learned_anew
     if task and "id2label" in config:
         numbers["labels"] = ", ".join(config["id2label"].values())
-    if "max_length" in state:
+    if "max_length" in state and config["model_type"] != NGRAMS_TYPE:  # n-grams read texts whole
         numbers["maximum tokens per window in fine-tuning"] = f"{state['max_length']:,}"
     return numbers
 

@@ -117,7 +117,7 @@ def write_in_bfloat16(weights: Path, out: Path) -> None:
 
     tensors = load_file(weights)
     rounded = {name: value.bfloat16() if value.dtype == torch.float32 else value for name, value in tensors.items()}
-    save_file(rounded, out, metadata={"format": "pt"})  # without the note `transformers` refuses the file
+    save_file(rounded, out, metadata={"format": "pt"})  # transformers 4 refuses a file without the note
 
 
 def export_plain(model_config: dict[str, Any], tokenizer: Path, out: Path) -> None:

@@ -54,7 +54,7 @@ def auto_class_of(config: dict[str, Any]) -> str:
 
 def model_card(facts: CardFacts) -> str:
     """The card as Markdown with YAML metadata."""
-    use = [tokenizer_text(facts), f"```python\n{snippet(facts)}\n```", *other_ways(facts)]
+    use = [tokenizer_text(facts), f"```python\n{snippet(facts)}\n```", *encoder_alone(facts), *other_ways(facts)]
     return card_text(facts, metadata(facts), use)
 
 
@@ -125,7 +125,7 @@ def other_ways(facts: CardFacts) -> list[str]:
     if facts.bfloat16_cost is not None:
         parts.append(
             "The weights are stored in bfloat16 and computed in float32. "
-            + cost_of_rounding(facts.bfloat16_cost, "those of the trained weights")
+            + cost_of_rounding(facts.bfloat16_cost, "those of the trained weights", bool(facts.ngrams_weights))
         )
     if facts.gives_vectors:
         parts += [
@@ -145,13 +145,24 @@ def other_ways(facts: CardFacts) -> list[str]:
         parts.append(
             "`onnx/model_quantized.onnx` is the same in int8 (dynamic quantization): smaller and faster on a CPU. Its "
             "outputs depend a little on which texts are in a batch together. "
-            + cost_of_rounding(facts.int8_cost, "torch's")
+            + cost_of_rounding(facts.int8_cost, "torch's", bool(facts.ngrams_weights))
         )
     return parts
 
 
-def cost_of_rounding(cost: RoundingCost, others: str) -> str:
-    """How far a rounded model is from the exact one, whose predictions are called `others`."""
+def encoder_alone(facts: CardFacts) -> list[str]:
+    """What an example leaves out that does not compute the n-grams of the model."""
+    if not facts.ngrams_weights:
+        return []
+    return [
+        "**This is the encoder alone.** The scores below are of encoder and n-grams together, as `kobert predict` and "
+        "`kobert serve` compute them."
+    ]
+
+
+def cost_of_rounding(cost: RoundingCost, others: str, is_alone: bool = False) -> str:
+    """How far a rounded model is from the exact one, whose predictions are called `others`; `is_alone`: an encoder
+    without its n-grams."""
     if cost.cosine:
         mean_cosine, least = cost.cosine
         return (
@@ -160,7 +171,10 @@ def cost_of_rounding(cost: RoundingCost, others: str) -> str:
         )
     exact, rounded = cost.scores
     differ = "" if cost.different is None else f"{cost.different:,} predictions differ from {others}, and "
-    return f"On the {cost.texts:,} examples of dev {differ}{cost.metric} is {rounded:.2f} instead of {exact:.2f}."
+    alone = ", by the encoder alone," if is_alone else ""
+    return (
+        f"On the {cost.texts:,} examples of dev{alone} {differ}{cost.metric} is {rounded:.2f} instead of {exact:.2f}."
+    )
 
 
 OUT_OF_SCOPE = {

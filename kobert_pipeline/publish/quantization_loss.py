@@ -11,23 +11,19 @@ from kobert_pipeline.features.predicted import Predicted
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.files import read_json
 from kobert_pipeline.finetune.inference_state import fine_tuned_for, inference_length
-from kobert_pipeline.finetune.with_ngrams import with_ngrams
 from kobert_pipeline.publish.card_facts import RoundingCost, WeightFile
-from kobert_pipeline.tokenizer.loading import backend_in
-from kobert_pipeline.training.weight_files import NGRAMS_FOLDER, WEIGHTS
+from kobert_pipeline.training.weight_files import WEIGHTS
 
 MAX_DOCUMENTS, MAX_TOKENS, BATCH_SIZE = 1000, 128, 64
 """Held-out documents that are compared, the tokens of each, and how many are computed together."""
 
 
-def cost_on_dev(features: Path, tokenizer: Path, exact: WeightFile, rounded: WeightFile) -> RoundingCost:
-    """The predictions of a model from two files of weights for the dev split in `features`, which the `tokenizer`
-    made."""
+def cost_on_dev(features: Path, exact: WeightFile, rounded: WeightFile) -> RoundingCost:
+    """The predictions of a model from two files of weights for the dev split in `features`. N-grams that go with it are
+    left out: ONNX Runtime and `transformers` compute none, and they would hide what the weights lose."""
     _, state = fine_tuned_for(read_json(exact.folder / "config.json"))
     task, dev = Task.of_features(features).with_inference_state(state), Features.load(features / "dev")
-    both = (predictions(weights, task, dev) for weights in (exact, rounded))
-    backend = backend_in(tokenizer) if (exact.folder / NGRAMS_FOLDER).is_dir() else None
-    return difference(*(with_ngrams(predicted, exact.folder, backend) for predicted in both))
+    return difference(*(predictions(weights, task, dev) for weights in (exact, rounded)))
 
 
 def difference(ours: Predicted, theirs: Predicted) -> RoundingCost:

@@ -6,6 +6,7 @@ all of them. prometheus_client looks for it when it is imported.
 
 import os
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
@@ -73,4 +74,6 @@ def forget_dead_processes(folder: Path) -> None:
             # signal 0 only asks whether there is such a process
             os.kill(pid, 0)
         except (ProcessLookupError, PermissionError):  # the latter: another user's process has its number now
-            mark_process_dead(pid, str(folder))
+            # another worker may answer a scrape, too, and delete the same files
+            with suppress(FileNotFoundError):
+                mark_process_dead(pid, str(folder))

@@ -175,6 +175,8 @@ class ServedModel:
         """Let requests without texts search in the index. Raises UserError where it has vectors of another model; then
         they search by words alone."""
         self.index = index
+        if "/v1/similar" not in self.endpoints:  # words are searched without vectors
+            self.endpoints = [*self.endpoints, "/v1/similar"]
         if index.pooling:
             index.refuse_other_vectors(Embedder(self.model, self.tokenizer, index.pooling, long=self.long))
             self.pooling_of_index = index.pooling
@@ -211,7 +213,11 @@ class ServedModel:
     def _method(self, texts: list[str] | None, by: str | None) -> tuple[str, str]:
         """How to rank, and the pooling of a hybrid. Raises UserError for what the index does not have."""
         if texts is not None:
-            return by or self.embedder.pooling, self.embedder.pooling
+            if "/v1/embeddings" in self.endpoints:
+                return by or self.embedder.pooling, self.embedder.pooling
+            if by == "bm25":
+                return by, ""
+            raise UserError(f"by: {self.name} makes no vectors of texts; ask for bm25, or leave texts out")
         if not self.index:
             raise UserError(
                 "texts: none are given, and no index is served; send texts, or start the server with --index DIR"

@@ -106,14 +106,18 @@ class Service:
         """Give the models the index in a folder. Raises UserError where it has vectors of none of them."""
         from kobert_pipeline.inference.text_index import TextIndex
 
-        similar = "/v1/similar"
-        searching = [model for model in self.models.values() if similar in model.endpoints]
-        if not searching:
-            by_torch = any(similar in model.torch_only for model in self.models.values())
-            advice = "start the server with --backend torch" if by_torch else "leave --index out"
-            raise UserError(f"no served model answers {similar}, which searches in an index; {advice}")
         index = TextIndex(folder)
         index.open_files()
+        similar, models = "/v1/similar", list(self.models.values())
+        # words are searched without a model's vectors
+        searching = [model for model in models if similar in model.endpoints] or ([] if index.pooling else models)
+        if not searching:
+            by_torch = any(similar in model.torch_only for model in models)
+            advice = "start the server with --backend torch" if by_torch else "serve that model as well"
+            raise UserError(
+                f"no served model makes vectors, but the index in {folder} has those of a model; {advice}, or make the "
+                "index with --by bm25"
+            )
         refusals = []
         for model in searching:
             try:

@@ -228,12 +228,12 @@ def boundaries_of(document: AnalyzedDocument, words: np.ndarray) -> np.ndarray:
     """The boundary bits of each token, (N,) uint8; `words` (N,) is the index of its morpheme."""
     text, segmentation = document.document.text, document.segmentation
     bits = np.full(len(segmentation), MORPHEME, np.uint8)  # (morphemes,) up to the last line, then (N,)
-    # in UTF-32, so that the array has one number per character, which is what offsets count; the extra space is there
-    # for a morpheme of the empty span at the very end of the text
-    line_breaks = np.frombuffer((text + " ").encode("utf-32-le"), np.uint32) == ord("\n")
-    lines = np.cumsum(line_breaks)[segmentation.starts]  # (morphemes,) the line in which each starts
+    # in UTF-32, so that the array has one number per character, which is what offsets count
+    line_breaks = np.frombuffer(text.encode("utf-32-le"), np.uint32) == ord("\n")
+    # (morphemes,) line breaks before each; a morpheme of an empty span may be where a line break is, and ends its line
+    lines = np.concatenate([[0], np.cumsum(line_breaks)])[segmentation.starts]
     bits[segmentation.initial] |= EOJEOL
-    bits[segmentation.initial & (np.diff(lines, prepend=-1) != 0)] |= PARAGRAPH
+    bits[np.diff(lines, prepend=-1) != 0] |= PARAGRAPH
     bits[np.diff(segmentation.sentences, prepend=-1) != 0] |= SENTENCE
     # a slice, since a document may have no token
     bits[:1] |= DOCUMENT

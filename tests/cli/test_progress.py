@@ -306,10 +306,10 @@ def test_results_name_reasons_and_spread() -> None:
     far = {NETWORK: {"f1": 36.0}, WITH_NGRAMS: {"f1": 87.0}}
     apart = {"dev": {"f1": 87.0}, "dev_prior_ablation": far, "ngrams_weights": [0.3, 2.2]}
     assert finetune_result([outcome("nsmc/1", apart)]).endswith(
-        "n-grams 0.30 and 2.20, programs other than kobert read the network alone and lose 51.0 points of f1"
+        "n-grams, weighted 0.30 and 2.20, programs other than kobert read the network alone and lose 51.0 points of f1"
     )
     other = outcome("nsmc/2", apart | {"ngrams_weights": [0.4, 1.0]})
-    of_both = "weights of network and n-grams 0.30 and 2.20 (seed 1), 0.40 and 1.00 (seed 2), "
+    of_both = "log-probabilities of network and n-grams, weighted 0.30 and 2.20 (seed 1), 0.40 and 1.00 (seed 2), "
     assert of_both in finetune_result([outcome("nsmc/1", apart), other])
 
     assert finetune_result([trial]) == "1 settings tried", "before a seed is trained"

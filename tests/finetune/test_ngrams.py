@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
+from starlette.testclient import TestClient
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
@@ -28,7 +29,10 @@ from kobert_pipeline.finetune.ngrams import (
 from kobert_pipeline.finetune.results import PREDICTIONS
 from kobert_pipeline.inference.checkpoint import Checkpoint
 from kobert_pipeline.pipeline.recipe import Recipe
+from kobert_pipeline.serve.app import create_app
+from kobert_pipeline.serve.limits import Limits
 from kobert_pipeline.serve.model import ServedModel
+from kobert_pipeline.serve.service import Service
 from kobert_pipeline.tokenizer.loading import backend_in, vocabulary_in
 from kobert_pipeline.tokenizer.special_tokens import UNK_ID
 
@@ -193,6 +197,28 @@ def test_a_published_baseline_is_served_and_has_no_vectors(
     assert result.code == 2 and "has labels but no vectors" in result.err
     result = kobert("visualize", "attention", folder, "좋다", "--out", tmp_path / "attention.html")
     assert result.code == 2 and "no vectors or attention" in result.err
+
+
+def test_a_published_baseline_searches_in_an_index_of_words(
+    kobert: Any, baseline_run: tuple[Path, str], tmp_path: Path
+) -> None:
+    """Words need no vectors, so one server labels and searches."""
+    (tmp_path / "texts.txt").write_text("음악이 좋다\n비가 온다\n", encoding="utf-8")
+    index = ("index", "mini-nsmc", tmp_path / "texts.txt", "--out")
+    assert kobert(*index, tmp_path / "words", "--by", "bm25").code == 0
+    assert kobert(*index, tmp_path / "vectors").code == 0
+    folder = baseline_run[0] / "publish" / "linear"
+    service = Service({"linear": str(folder)}, Limits(), index=tmp_path / "words")
+    with TestClient(create_app(service)) as client:
+        assert service.loaded.wait(60), service.failure
+        rows = client.post("/v1/similar", json={"query": "좋은 음악"}).json()["data"]
+        assert [row["line"] for row in rows] == [1]
+        of_texts = client.post("/v1/similar", json={"query": "음악", "texts": ["비", "음악"], "by": "bm25"}).json()
+        assert [row["text"] for row in of_texts["data"]] == ["음악"]
+        refused = client.post("/v1/similar", json={"query": "음악", "texts": ["비", "음악"]}).json()["error"]["message"]
+        assert refused == "by: linear makes no vectors of texts; ask for bm25, or leave texts out"
+    complaint = kobert("serve", folder, "--port", 0, "--index", tmp_path / "vectors").complaint
+    assert "no served model makes vectors" in complaint and "make the index with --by bm25" in complaint
 
 
 def test_texts_are_what_the_tokens_spell(prepared: Path, pretrained: Path) -> None:

@@ -102,7 +102,7 @@ def run_dir(tiny: Any, kobert: Any, tmp_path_factory: pytest.TempPathFactory) ->
     assert result.code == 0, result.err
     printed = " ".join(result.out.split())
     assert "network and n-grams: accuracy" in printed and re.search(
-        r"weights of network and n-grams 0\.\d+ and", printed
+        r"log-probabilities of network and n-grams, weighted 0\.\d+ and", printed
     )
     return Path(run_dir)
 

@@ -7,12 +7,14 @@ import unicodedata
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import kobert_pipeline as kobert
 from kobert_pipeline import load
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.rows import PREDICT_BATCH_SIZE
+from kobert_pipeline.inference.fill_mask import likeliest
 from kobert_pipeline.inference.loading import load_model, load_tokenizer, refuse_incomplete
 from kobert_pipeline.inference.task_of_checkpoint import choose_task
 
@@ -150,6 +152,14 @@ def test_masks_are_filled_as_by_transformers_pipeline(tiny) -> None:
     assert sorted(found[0].values(), reverse=True) == list(found[0].values())
     wanted = {tokenizer.convert_ids_to_tokens(guess["token"]): guess["score"] for guess in expected}
     assert found[0] == pytest.approx(wanted, abs=1e-3)
+
+
+def test_ids_without_a_token_fill_no_mask(tiny) -> None:
+    """Models of others have rows for more ids than there are tokens."""
+    tokenizer = load_tokenizer(tiny.run_dir / "publish" / "mlm")
+    logits = np.zeros(len(tokenizer) + 3, np.float32)
+    logits[[6, 7, -1]] = [6, 7, 9]
+    assert list(likeliest(tokenizer, logits, 2)) == tokenizer.convert_ids_to_tokens([7, 6])
 
 
 def test_every_mask_gets_its_own_guesses(tiny) -> None:

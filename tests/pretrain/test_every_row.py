@@ -240,10 +240,12 @@ def test_the_area_under_the_curve_equals_scikit_learn() -> None:
     from sklearn.metrics import roc_auc_score
 
     chosen = torch.Generator().manual_seed(2)
-    for _ in range(5):
+    for decimals in (0, 1, 2, 5):  # few decimals make many scores equal
         scores, positive = torch.randn(300, generator=chosen), torch.rand(300, generator=chosen) < 0.2
+        scores = scores.round(decimals=decimals)
         assert auc(scores, positive).item() == pytest.approx(roc_auc_score(positive, scores), abs=1e-5)
     assert auc(torch.randn(3), torch.zeros(3, dtype=torch.bool)).item() == 0.5
+    assert auc(torch.zeros(4), torch.arange(4) < 1).item() == 0.5
 
 
 def test_the_arithmetic_of_a_step_is_what_pytorch_counts() -> None:

@@ -151,7 +151,7 @@ HOSTILE = [
     "a&amp;b",    "\x85nel", "\u2028x", "\ufeffbom", "!!int abc", "%dir", "@x", "&a", "*a", "\ttab\t", "", " lead",
     "가" * 300, "[x](y)",
     "[x]: y", "\x07", "...",    "a\n===", "a\n-", "    four", "kowiki-*-pages_*.xml", "snake_case_name", "a||b",
-    "`a|b`",
+    "`a|b`", "a | b\n--- | ---\n1 | 2", ":-- | :-:", "> # q\n- > 1. # h", "1. ```",
 ]  # fmt: skip
 
 

@@ -76,11 +76,11 @@ def sample(logits: "torch.Tensor") -> "torch.Tensor":
 def auc(scores: "torch.Tensor", positive: "torch.Tensor") -> "torch.Tensor":
     """The area under the ROC curve, a scalar: how often a positive token scores above a negative one; 0.5 where all are
     alike. `scores`, `positive` (bool): (T,)."""
-    import torch
 
-    # the Mann-Whitney statistic: the positives' ranks, less the smallest sum that they could have
-    ranks = torch.empty_like(scores)
-    ranks[scores.argsort()] = torch.arange(1, len(scores) + 1, dtype=scores.dtype, device=scores.device)
+    # the Mann-Whitney statistic: the positives' ranks, less the smallest sum that they could have. Equal scores share
+    # the mean of their ranks, or the order of the tokens would count
+    _, group, counts = scores.unique(return_inverse=True, return_counts=True)
+    ranks = (counts.cumsum(0) - (counts - 1) / 2).to(scores.dtype)[group]
     positives = positive.sum()
     negatives = len(scores) - positives
     if not positives or not negatives:
