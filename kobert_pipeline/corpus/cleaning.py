@@ -14,7 +14,7 @@ from kobert_pipeline.corpus.pii import Kind
 from kobert_pipeline.morphemes.normalization import remove_invisible, replace_surrogates
 
 # the largest code point has 7 decimal and 6 hexadecimal digits (1114111, 10FFFF), HTML 4's longest name 8 letters
-ENTITY = re.compile(r"&(?:#\d{1,7}|#x[0-9a-fA-F]{1,6}|[a-zA-Z]{2,8});")
+ENTITY = re.compile(r"&(?:#\d{1,7}|#x[0-9a-fA-F]{1,6}|[a-zA-Z][a-zA-Z0-9]{1,7});")
 LONGEST_ENTITY = 10
 """Characters of the longest match of `ENTITY`."""
 MAX_MARKS = 30  # the limit of Unicode's Stream-Safe Text Format (UAX #15)
@@ -59,7 +59,7 @@ def limit_repeats(text: str, limit: int) -> str:
 
 
 def to_nfc(text: str) -> str:
-    """`text` in NFC, with at most `MAX_MARKS` combining marks in a row."""
+    """`text` in NFC; where that changes it, with at most `MAX_MARKS` combining marks in a row."""
     if unicodedata.is_normalized("NFC", text):
         return text
     # before NFC, since sorting combining marks takes time quadratic in their number; after it, since it splits some

@@ -29,6 +29,8 @@ LARGEST_JSON = 2**30
 """The most characters of a JSON file, which is in memory as a whole."""
 # jq indents what is inside an object, so a } at the beginning of a line ends one
 BETWEEN_OBJECTS = re.compile(r"(?<=^\})\s*\n(?=\{)", re.MULTILINE)
+INCOMPLETE = ("unexpected end of data", "incomplete multibyte sequence")
+"""What Python says of UTF-8 and of CP949 that end inside a character."""
 DETECTED = "text in UTF-8, CP949 or UTF-16"
 
 
@@ -198,11 +200,11 @@ def _decoded_lines(raw: IO[bytes], codec: str, longest: int) -> Iterator[str]:
             yield line
             continue
         # only a last line has no line end, and only there an incomplete character means a truncated file
-        if not line.endswith(b"\n") and codec == "utf-8" and not line.isascii():
+        if not line.endswith(b"\n") and not line.isascii():
             try:
                 line.decode(codec)
             except UnicodeDecodeError as error:
-                if error.end == len(line) and "end of data" in error.reason:
+                if error.end == len(line) and error.reason in INCOMPLETE:
                     raise
         yield decode_line(line, codec)
 
@@ -224,7 +226,7 @@ def _translate_errors(path: Path, encoding: str) -> Iterator[bytes]:
             raise UnreadableInput(reason, f"{path} is {description}")
         yield head
     except UnicodeDecodeError as error:
-        if "end of data" in error.reason:
+        if error.reason in INCOMPLETE:
             raise _damaged(f"{path} is truncated in the middle of a character") from None
         advice = _suggest_encoding(head)
         if encoding != DETECTED and detect(head) == lookup_codec(path, encoding):

@@ -73,6 +73,7 @@ def test_a_clean_text_is_nfc_without_control_characters_and_with_tidy_white_spac
         ("가\r\n나\r다\u2028라\u2029마\x85바", "가\n나\n다\n라\n마\n바"),
         ("\n\n가 \n \n\n 나\n", "가\n나"),
         ("&lt;b&gt; &quot;가&quot; &#44032; &#xac01; &amp;", '<b> "가" 가 각 &'),
+        ("3m&sup2;, &frac12;, A&T1;", "3m², ½, A&T1;"),
         ("A&B; R&D &없음; &nosuch;", "A&B; R&D &없음; &nosuch;"),
         ("", ""),
     ],

@@ -41,6 +41,7 @@ FILES = [
     ("a.csv.gz", gzip.compress(b"text\n" * 999, mtime=0)[:-9], "damaged", "damaged"),
     ("a.csv", "text,label\nあいうえおかきくけこ,0\n".encode("euc-jp"), "encoding", "UTF-16"),
     ("a.csv", "text\n가나다\n".encode()[:-2], "damaged", "truncated"),
+    ("a.csv", "text\n가나다\n".encode("cp949")[:-2], "damaged", "truncated"),
     ("a.hwp", "글", None, "ends with .tsv"),
     ("a.parquet.gz", gzip.compress(b"x", mtime=0), None, "ends with .tsv"),
     ("a.csv", "\n,\n가,나\n다\n", "columns", "line 4: 1 columns, 2 were expected"),

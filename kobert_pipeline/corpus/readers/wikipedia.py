@@ -32,7 +32,7 @@ CLOSES = {"}}": "{{", "]]": "[[", "]": "[", "|}": "{|"}
 NOT_CLOSED = {"br", "hr", "wbr", "img", "li", "dt", "dd", "td", "th", "tr"}
 """Tags without an end tag."""
 MAX_NESTED = 40
-"""Levels of nested markup that mwparserfromhell parses."""
+"""Levels of nested markup that count as parsed; mwparserfromhell parses 100."""
 MAX_COST = 5_000_000
 """`parsing_cost` of the most expensive page that is parsed, about five seconds."""
 BROKEN = "broken_markup"
