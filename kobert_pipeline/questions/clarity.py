@@ -53,7 +53,9 @@ PARTY = re.compile(
     r"(원고|피고|원심|당심|망인|고인|공?소외|피?상고|피?항소|피?청구인|피?신청인|사건본인|논지|소론|판시|참가인).*"
 )
 """The parties and courts of a case, and what they say: a judgment does not give their names."""
-LETTER = re.compile(r"[A-Z]|[OX]{2,}|[○●◯×△□*]+|[甲乙丙丁갑을병정]")
+TAKEN_OUT = re.compile(r"[○●◯◇△□☆×*]+")
+"""Marks in place of names."""
+LETTER = re.compile(rf"[A-Z]|[OX]{{2,}}|{TAKEN_OUT.pattern}|[甲乙丙丁갑을병정]")
 """Letters for parties, and what is left of names that were taken out."""
 ARTICLE_UNITS = ("조", "항", "호", "목", "편", "장", "절", "심")
 """What the numbers of the parts of a law, and of the courts of a case, count."""
@@ -124,6 +126,13 @@ def why_not_asked_about(sentence: Sequence[TaggedMorpheme]) -> str:
         return "citation"
     if any(second.form == ":" and first.tag != "SN" for first, second in pairwise(words)):
         return "label"
+    # a question would begin after the marks: ○○ 대학교, ○주식회사, but not 2×3
+    if any(
+        first.tag == "SW" and TAKEN_OUT.fullmatch(first.form) and second.tag.startswith("NN")
+        and (len(first.form) > 1 or first.end == second.start)
+        for first, second in pairwise(sentence)
+    ):  # fmt: skip
+        return "name taken out"
     predicate = {morpheme.form for morpheme in words[-6:-1] if not morpheme.tag.startswith("J")}
     return "wish" if words[-1].form.endswith("니다") and predicate & WISHES else ""
 
@@ -141,6 +150,8 @@ def why_not_asked_for(answer: AnswerCandidate, sentence: Sequence[TaggedMorpheme
         return "even"  # 누구도, 무엇으로도 are heard as nobody, nothing
     if following.form == "보다" and answer.type in ("noun", "name", "title"):
         return "comparison"  # 무엇보다 is heard as above all
+    if following.tag == "JC" or (before.form in ("이나", "나") and before.tag.startswith("J")):
+        return "one of several"  # 무엇과 응용 능력은, 반죽 작업이나 무엇이
     if PARTY.fullmatch(before.form):
         return "party"
     if answer.first and before.end == sentence[answer.first].start and before.tag not in ("SSO", "SSC", "SF"):
@@ -254,6 +265,9 @@ def _why_cut(sentence: Sequence[TaggedMorpheme], answer: AnswerCandidate) -> str
     rest = [sentence[index] for index in clause if index >= start]
     if last.tag == "EC" and (last.form not in STATEMENT_ENDS or joins_only(sentence[: clause[-1]], JOINING)):
         return "subordinate clause"
+    # 점검하고 | 개선해야 한다: what must be done is no statement without the end of the sentence
+    if last.tag == "EC" and any(word.tag == "EC" and word.form.endswith("야") for word in after):
+        return "obligation"
     # 검토하고 | 결정하는 사람: the clauses on both sides may belong to what follows
     next_ending, first_ending = _next_ending(after), _next_ending(rest)
     # 객관적이고 | 공정하게
@@ -314,8 +328,10 @@ def why_pointing(morphemes: Sequence[Morph | TaggedMorpheme]) -> str:
             return "pointer"
         if form == "제" and _is_part_of_law(morphemes, index):
             return "article"
-        # Kiwi splits 공소외
+        # Kiwi splits 공소외, and 원고 and 피고 before a number
         if tag.startswith("NN") and (PARTY.fullmatch(form) or (form, following) == ("공소", "NNB")):
+            return "party"
+        if form == "고" and following == "SN" and index and morphemes[index - 1].form in ("원", "피"):
             return "party"
         is_name = tag in ("SL", "SH", "NNG", "NNP") and _stands_alone(morphemes, index)
         if LETTER.fullmatch(form) and (tag == "SW" or is_name):

@@ -77,8 +77,8 @@ FORMS_OF_PARTICLES = (("은", "는"), ("이", "가"), ("을", "를"), ("과", "�
 AFTER_CONSONANT = {form: forms[0] for forms in FORMS_OF_PARTICLES for form in forms}
 SEED = 1
 """Random seed of all choices."""
-Rules = Literal[12]
-RULES: Rules = 12
+Rules = Literal[13]
+RULES: Rules = 13
 """Version of the rules."""
 
 
