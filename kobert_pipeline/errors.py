@@ -74,13 +74,13 @@ def did_you_mean(unknown: str, allowed: Iterable[str], what: str = "allowed") ->
     # lr for learning_rate
     close = close or [name for name in names if "_" in name and initials(name) == unknown]
     guess = f" - did you mean '{close[0]}'?" if close else ""
-    shown = first_of([name[:MAX_NAME_LENGTH] for name in names], MAX_NAMES)
+    shown = list_first([name[:MAX_NAME_LENGTH] for name in names], MAX_NAMES)
     return f"{guess} ({what}: {shown or 'nothing'})"
 
 
-def first_of(names: list[str], shown: int) -> str:
-    """The first `shown` names, and how many more there are."""
-    return ", ".join(names[:shown]) + (f" and {len(names) - shown:,} more" if len(names) > shown else "")
+def list_first(names: list[str], count: int) -> str:
+    """The first `count` names, and how many more there are."""
+    return ", ".join(names[:count]) + (f" and {len(names) - count:,} more" if len(names) > count else "")
 
 
 def initials(name: str) -> str:

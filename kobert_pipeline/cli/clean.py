@@ -58,7 +58,7 @@ def delete_leftovers(run: Path, folders: list[Path]) -> dict[Path, dict[str, int
 
     with locked(run):
         # listed under the lock, since a stage that runs again has checkpoints that it needs
-        files_by_folder = {folder: leftovers(folder) for folder in folders}
+        files_by_folder = {folder: files for folder in folders if (files := leftovers(folder))}
         for folder, files in files_by_folder.items():
             finish_deletion(folder)
             remove_files(folder, files)

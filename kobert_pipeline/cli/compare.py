@@ -28,7 +28,7 @@ def compare(
     for path in run_dirs:
         if not path.is_dir():
             raise UserError(f"there is no folder {path}; give the folders of finished runs, such as runs/mini")
-    # a run is called by the last part of its path, which "." and ".." do not have
+    # a run is called by the last part of its path, which is empty in "." and names no run in ".."
     run_dirs = [path if path.name not in ("", "..") else path.resolve() for path in run_dirs]
     columns = load_recipe(table).table if table else {}
     if table and not columns:

@@ -166,13 +166,14 @@ def _decoded_blocks(stream: Any) -> Iterator[list[str]]:
     while True:
         block = stream.read1(READ_BYTES)
         parts.append(block)
+        is_known = ends_by_cr is not None
         # decided once, by as many bytes as of a file (`open_text.HEAD`); without a \n so far, one may still come
-        if ends_by_cr is None:
+        if not is_known:
             head = b"".join(parts)
             if b"\n" in head or len(head) >= READ_BYTES or not block:
                 ends_by_cr = has_mac_line_ends(head[:READ_BYTES])
         # joined only where a line ends: a line of many blocks would be copied with each of them
-        if block and b"\n" not in block and not (ends_by_cr and b"\r" in block):
+        if is_known and block and b"\n" not in block and not (ends_by_cr and b"\r" in block):
             continue
         rest = b"".join(parts)
         rest = rest.replace(b"\r", b"\n") if ends_by_cr else rest

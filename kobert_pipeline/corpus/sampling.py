@@ -15,7 +15,7 @@ from kobert_pipeline.corpus.options import CorpusOptions
 from kobert_pipeline.corpus.reader import SKIP_ADVICE, Reader, nothing_readable, refuse_unreadable, without_texts
 from kobert_pipeline.corpus.tags import has_markup
 from kobert_pipeline.download.sources import MissingFiles
-from kobert_pipeline.errors import UserError, first_of
+from kobert_pipeline.errors import UserError, list_first
 from kobert_pipeline.tables.data_files import files_beside, matching_files
 from kobert_pipeline.tables.file_type import COMPRESSED
 from kobert_pipeline.tables.open_text import open_binary
@@ -60,7 +60,7 @@ class Excerpt:
             f"; {self.with_markup:,} of {self.documents:,} documents have markup of a wiki, which stays in the texts"
         )
         columns = reader.columns_left_out(path)
-        not_read = f"; not read: {first_of(columns, NAMED)}"
+        not_read = f"; not read: {list_first(columns, NAMED)}"
         return "".join(
             [
                 f"{reader.title()} is read as {reader.taken_for()}, for example: {line}",
@@ -114,7 +114,7 @@ def left_out(options: CorpusOptions, data_dir: Path) -> list[str]:
             matched = len(set(beside).intersection(chain.from_iterable(map(files_of.__getitem__, together))))
             sentences.append(
                 f"{', '.join(together)} {'matches' if len(together) == 1 else 'match'} {matched:,} of {len(beside):,} "
-                f"files there, and no source reads {first_of(others, NAMED)}"
+                f"files there, and no source reads {list_first(others, NAMED)}"
             )
     return sentences
 

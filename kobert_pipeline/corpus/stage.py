@@ -27,9 +27,8 @@ from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import read_json, read_json_with_digest, remove_tree, sha256, write_json_with_digest
 from kobert_pipeline.progress import dropped_documents
 
-VERSION = 12
-"""12: typed messages of chats, angle brackets of subtitles and Korean paragraphs about other letters are kept, and rare
-Hanja are letters."""
+VERSION = 13
+"""13: HTML entities with digits in their names (&sup2;) are decoded."""
 WORK = "work"
 """Folder of intermediate files; removed at the end, not part of the result."""
 PHASES = ("split", "lines", "recurring", "sift", "buckets", "choose", "finish")

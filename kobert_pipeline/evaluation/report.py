@@ -33,9 +33,9 @@ def markdown(results: dict[str, Any]) -> str:
 def sections(results: dict[str, Any]) -> list[str]:
     """The parts of the page below its title."""
     clean, max_length = results["clean"], results["max_length"]
-    read = f"windows of {max_length} tokens" if max_length else "whole texts"
+    input_text = f"windows of {max_length} tokens" if max_length else "whole texts"
     parts = [
-        f"Task `{results['task']['name']}`, {read}; {clean['examples']:,} of "
+        f"Task `{results['task']['name']}`, {input_text}; {clean['examples']:,} of "
         f"{results['examples_in_file']:,} examples: {headline(results)}.{ceiling(clean)}{truncation(results)}"
         f"{sampling_error(clean) if clean['examples'] < results['examples_in_file'] else ''}"
     ]

@@ -102,6 +102,6 @@ def likeliest(tokenizer: Any, logits: np.ndarray, top_k: int) -> dict[str, float
     # stable: of equal logits the lower id is first on every machine
     ranked = np.argsort(-logits, kind="stable")
     # models of others may have rows for more ids than there are tokens; such an id is the token None
-    tokens = ((tokenizer.convert_ids_to_tokens(int(index)), index) for index in ranked)
+    tokens = ((tokenizer.convert_ids_to_tokens([int(index)])[0], index) for index in ranked)
     likely = islice((pair for pair in tokens if pair[0] is not None), top_k)
     return {token: round(float(probabilities[index]), 4) for token, index in likely}

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kobert_pipeline.errors import UserError, UserErrors, first_of
+from kobert_pipeline.errors import UserError, UserErrors, list_first
 from kobert_pipeline.pipeline.disk_space import refuse_full_disk
 from kobert_pipeline.pipeline.recipe import Recipe
 from kobert_pipeline.pretrain.base_config import new_head_of
@@ -65,7 +65,7 @@ def unknown_licences(recipe: Recipe) -> list[str]:
     for name, published in recipe.publish.items():
         paths = [] if published.permission else without_known_licence(recipe.training_files(published))
         if paths:
-            files = first_of(list(map(str, paths)), FILES_NAMED)
+            files = list_first(list(map(str, paths)), FILES_NAMED)
             warnings.append(
                 f"publish.{name} would be under {published.license}, but is trained on files whose licence is not "
                 f"stated or not known: {files}; give the `license` of each in the recipe (`checkpoint_license` "

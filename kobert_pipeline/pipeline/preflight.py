@@ -9,7 +9,7 @@ from kobert_pipeline.checkpoint.source import local_folder
 from kobert_pipeline.checkpoint.stage import MODEL
 from kobert_pipeline.corpus.document import first_unmatched
 from kobert_pipeline.corpus.options import CorpusOptions
-from kobert_pipeline.errors import UserError, first_of
+from kobert_pipeline.errors import UserError, list_first
 from kobert_pipeline.files import read_json
 from kobert_pipeline.pipeline.recipe import Recipe
 from kobert_pipeline.pretrain.continued import refuse_unfit
@@ -73,7 +73,7 @@ def refuse_unmatched(corpus: CorpusOptions | None, data_dir: Path, patterns_of: 
         if (pattern := first_unmatched(patterns, names)) is not None:
             raise UserError(
                 f"{option} has {pattern!r}, which is the name of no file of the corpus: they are "
-                f"{first_of(names, NAMES_SHOWN)}; give names of "
+                f"{list_first(names, NAMES_SHOWN)}; give names of "
                 "files without their folders (* matches any text), or leave it out for all of them"
             )
 

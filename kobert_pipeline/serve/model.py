@@ -215,9 +215,9 @@ class ServedModel:
         if texts is not None:
             if "/v1/embeddings" in self.endpoints:
                 return by or self.embedder.pooling, self.embedder.pooling
-            if by == "bm25":
-                return by, ""
-            raise UserError(f"by: {self.name} makes no vectors of texts; ask for bm25, or leave texts out")
+            if by not in (None, "bm25"):
+                raise UserError(f"by: {self.name} makes no vectors of texts; ask for bm25")
+            return "bm25", ""
         if not self.index:
             raise UserError(
                 "texts: none are given, and no index is served; send texts, or start the server with --index DIR"

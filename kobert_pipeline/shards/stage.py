@@ -227,7 +227,7 @@ def make_shard(backend: Tokenizer, documents: list[AnalyzedDocument]) -> Shard:
 def boundaries_of(document: AnalyzedDocument, words: np.ndarray) -> np.ndarray:
     """The boundary bits of each token, (N,) uint8; `words` (N,) is the index of its morpheme."""
     text, segmentation = document.document.text, document.segmentation
-    bits = np.full(len(segmentation), MORPHEME, np.uint8)  # (morphemes,) up to the last line, then (N,)
+    bits = np.full(len(segmentation), MORPHEME, np.uint8)  # (morphemes,)
     # in UTF-32, so that the array has one number per character, which is what offsets count
     line_breaks = np.frombuffer(text.encode("utf-32-le"), np.uint32) == ord("\n")
     # (morphemes,) line breaks before each; a morpheme of an empty span may be where a line break is, and ends its line

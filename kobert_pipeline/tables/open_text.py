@@ -199,8 +199,10 @@ def _decoded_lines(raw: IO[bytes], codec: str, longest: int) -> Iterator[str]:
         if isinstance(line, str):
             yield line
             continue
-        # only a last line has no line end, and only there an incomplete character means a truncated file
-        if not line.endswith(b"\n") and not line.isascii():
+        # only a last line has no line end, and only there an incomplete character means a truncated file; in a file of
+        # CP949 it may be a line of UTF-8 that has an odd number of bytes
+        may_be_cut = codec == "utf-8" or isinstance(decode_line(line, codec), Undecodable)
+        if not line.endswith(b"\n") and may_be_cut and not line.isascii():
             try:
                 line.decode(codec)
             except UnicodeDecodeError as error:

@@ -128,13 +128,14 @@ def add_words(backend: Tokenizer, words: list[str], old: Collection[str], traine
             if lacking > 0 and backend.token_to_id(token) is None:
                 size += 1
                 lacking -= len(token) > 1
-        characters = sum(len(token) == 1 and token not in fixed for token in in_order(trained))
+        characters = sum(len(token) == 1 and token not in fixed for token in trained.get_vocab())
+        come_first = f", since {characters} characters of the corpus are new and come first" if characters else ""
+        rare = " leave rare characters out by tokenizer.limit_alphabet," if characters else ""
         # of the tokens beyond these, about half may be characters
         raise UserError(
             f"tokenizer.user_words: {len(missing)} forms of words are no tokens yet (at the start of an eojeol and "
-            f"inside one), and only {len(learned)} tokens can give way to them, since {characters} characters of the "
-            f"corpus are new and come first; raise tokenizer.subword.vocab_size to {size + 2 * lacking} or more, leave "
-            "rare characters out by tokenizer.limit_alphabet, or list fewer words"
+            f"inside one), and only {len(learned)} tokens can give way to them{come_first}; raise "
+            f"tokenizer.subword.vocab_size to {size + 2 * lacking} or more,{rare} or list fewer words"
         )
     # not learned[-len(missing):], which is all of them where no word is missing
     # `old` tokens keep their ids: they have the lowest ones, and only tokens after them are dropped

@@ -181,6 +181,7 @@ def test_the_card_of_a_published_baseline_speaks_of_no_network(baseline_run: tup
     card = " ".join((baseline_run[0] / "publish" / "linear" / "README.md").read_text(encoding="utf-8").split())
     assert "a linear classifier over n-grams of 2 to 9 jamo" in card and "library_name: kobert-pipeline" in card
     assert "| n-grams with a weight |" in card and "pretrain" not in card
+    assert "maximum tokens per window" not in card
     assert "from transformers import" not in card and "$ kobert predict PATH/TO/THIS/FOLDER" in card
 
 
@@ -213,10 +214,10 @@ def test_a_published_baseline_searches_in_an_index_of_words(
         assert service.loaded.wait(60), service.failure
         rows = client.post("/v1/similar", json={"query": "좋은 음악"}).json()["data"]
         assert [row["line"] for row in rows] == [1]
-        of_texts = client.post("/v1/similar", json={"query": "음악", "texts": ["비", "음악"], "by": "bm25"}).json()
-        assert [row["text"] for row in of_texts["data"]] == ["음악"]
-        refused = client.post("/v1/similar", json={"query": "음악", "texts": ["비", "음악"]}).json()["error"]["message"]
-        assert refused == "by: linear makes no vectors of texts; ask for bm25, or leave texts out"
+        query = {"query": "음악", "texts": ["비", "음악"]}
+        assert [row["text"] for row in client.post("/v1/similar", json=query).json()["data"]] == ["음악"]
+        refused = client.post("/v1/similar", json=query | {"by": "mean"}).json()["error"]["message"]
+        assert refused == "by: linear makes no vectors of texts; ask for bm25"
     complaint = kobert("serve", folder, "--port", 0, "--index", tmp_path / "vectors").complaint
     assert "no served model makes vectors" in complaint and "make the index with --by bm25" in complaint
 

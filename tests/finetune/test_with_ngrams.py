@@ -148,6 +148,7 @@ def test_records_state_the_network_alone_and_both(run_dir: Path, tiny: Any, kobe
     assert len(labels) == len(Features.load(run_dir / "features" / "nsmc" / "test"))
     card = " ".join((published / "README.md").read_text(encoding="utf-8").split())
     assert "pretrained, network and n-grams" in card and "other programs compute the encoder alone" in card
+    assert card.index("```python") < card.index("**This is the encoder alone.**") < card.index("## Results")
     on_dev = counts["dev_prior_ablation"]
     assert on_dev["network_and_n-grams"] == counts["dev"]
     table = kobert("compare", run_dir).out.splitlines()

@@ -17,6 +17,7 @@ from kobert_pipeline.features.rows import PREDICT_BATCH_SIZE
 from kobert_pipeline.inference.fill_mask import likeliest
 from kobert_pipeline.inference.loading import load_model, load_tokenizer, refuse_incomplete
 from kobert_pipeline.inference.task_of_checkpoint import choose_task
+from kobert_pipeline.tokenizer.tokenizers_only import TokenizersOnly
 
 CONTEXT = "한글은 세종대왕이 1443년에 만들었다. 처음 이름은 훈민정음이었다."
 QUESTION = "한글은 누가 만들었는가?"
@@ -156,10 +157,11 @@ def test_masks_are_filled_as_by_transformers_pipeline(tiny) -> None:
 
 def test_ids_without_a_token_fill_no_mask(tiny) -> None:
     """Models of others have rows for more ids than there are tokens."""
-    tokenizer = load_tokenizer(tiny.run_dir / "publish" / "mlm")
-    logits = np.zeros(len(tokenizer) + 3, np.float32)
-    logits[[6, 7, -1]] = [6, 7, 9]
-    assert list(likeliest(tokenizer, logits, 2)) == tokenizer.convert_ids_to_tokens([7, 6])
+    folder = tiny.run_dir / "publish" / "mlm"
+    for tokenizer in (load_tokenizer(folder), TokenizersOnly.from_folder(folder / "plain")):
+        logits = np.zeros(len(tokenizer) + 3, np.float32)
+        logits[[6, 7, -1]] = [6, 7, 9]
+        assert list(likeliest(tokenizer, logits, 2)) == tokenizer.convert_ids_to_tokens([7, 6])
 
 
 def test_every_mask_gets_its_own_guesses(tiny) -> None:

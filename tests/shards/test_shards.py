@@ -15,8 +15,10 @@ from kobert_pipeline.corpus.cleaning import clean
 from kobert_pipeline.corpus.document import Document, document_parts, in_split
 from kobert_pipeline.corpus.readers.jsonl import JsonLines
 from kobert_pipeline.errors import UserError
+from kobert_pipeline.morphemes.morpheme import Segmentation
 from kobert_pipeline.morphemes.morpheme_tokenizer import VOCABULARY_FILE
 from kobert_pipeline.morphemes.raw_text_backend import read_morpheme_backend
+from kobert_pipeline.morphemes.segmentation import initials
 from kobert_pipeline.morphemes.segmenter import Segmenter
 from kobert_pipeline.shards.format import (
     DOCUMENT,
@@ -32,7 +34,7 @@ from kobert_pipeline.shards.format import (
     shard_path,
     write_shard,
 )
-from kobert_pipeline.shards.stage import ShardsOptions, make_shard, run
+from kobert_pipeline.shards.stage import ShardsOptions, boundaries_of, make_shard, run
 
 HELD_OUT = 0.1
 CHOSEN = [4, 8, 48, 73, 86, 95, 101, 131, 141, 153, 198]
@@ -298,3 +300,13 @@ def test_the_stage_needs_only_the_saved_folder(front_end, tmp_path):
     run(ShardsOptions(held_out=HELD_OUT), front_end.analysis, tmp_path / "tokenizer", tmp_path / "shards")
     for path in front_end.shards.glob("*.npy"):
         assert (tmp_path / "shards" / path.name).read_bytes() == path.read_bytes()
+
+
+def test_a_morpheme_of_an_empty_span_at_a_line_break_ends_its_line() -> None:
+    """As the copula that Kiwi adds where the text leaves it out."""
+    text = "그것\n다음"
+    starts, ends = np.array([0, 2, 3], np.int32), np.array([2, 2, 5], np.int32)
+    initial = initials(text, starts, ends)
+    segmentation = Segmentation(starts, ends, np.array([0, 0, 1], np.int32), initial, ["그것", "이", "다음"])
+    bits = boundaries_of(AnalyzedDocument(Document("a", "a.txt", text), segmentation), np.arange(3))
+    assert [bool(bit & PARAGRAPH) for bit in bits] == [True, False, True]

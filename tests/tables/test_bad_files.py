@@ -303,3 +303,9 @@ def test_a_refusal_survives_its_way_back_from_a_worker() -> None:
 def test_several_mistakes_come_back_whole_from_another_process() -> None:
     error = pickle.loads(pickle.dumps(UserErrors(["a is wrong", "b is wrong"], " (also refused: b)")))
     assert (str(error), error.sentences) == ("a is wrong (also refused: b)", ["a is wrong", "b is wrong"])
+
+
+def test_a_last_line_of_utf8_in_a_file_of_cp949_is_not_truncated(tmp_path: Path) -> None:
+    """Its odd number of bytes is no incomplete character."""
+    (tmp_path / "a.txt").write_bytes("배우들 연기가 좋은 영화\n".encode("cp949") * 5 + "굿".encode())
+    assert [row.cells["line"] for row in readable(read_lines(tmp_path / "a.txt"))][-1] == "굿"

@@ -247,7 +247,7 @@ def test_more_words_than_there_is_room_for_are_refused(with_terms, tmp_path):
     analysis = Path(shutil.copytree(with_terms.analysis, tmp_path / "analysis"))
     words = [["다" * length, "NNG", 12.0] for length in range(2, NEW)]
     write_json(analysis / "analyzer.json", read_json(analysis / "analyzer.json") | {"user_words": words})
-    with pytest.raises(UserError, match="tokens can give way"):
+    with pytest.raises(UserError, match=r"can give way to them, since [1-9]\d* characters of the corpus are new"):
         train(replace(with_terms, analysis=analysis), tmp_path / "out", user_words=True)
 
 
@@ -256,6 +256,7 @@ def test_the_size_that_a_refusal_names_is_enough(with_terms, old, tmp_path):
     with pytest.raises(UserError, match="at the start of an eojeol and inside one") as error:
         train(with_terms, tmp_path / "small", OLD + 1, base=str(old), user_words=True)
     size = int(re.search(r"vocab_size to (\d+) or more", str(error.value))[1])
+    assert "give way to them; raise" in str(error.value), "the texts are those of the old vocabulary"
     folder = train(with_terms, tmp_path / "enough", size, base=str(old), user_words=True)
     assert {mark + term for term in TERMS for mark in ("▁", "")} <= set(vocabulary(folder))
 
