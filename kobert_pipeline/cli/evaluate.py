@@ -81,7 +81,7 @@ def evaluate(
     loaded = Checkpoint.load(checkpoint, tokenizer, backend).for_task(task, setting, parse_labels(labels), long)
     note_unused_options(checkpoint, loaded.model.config.to_dict(), task)
     results = evaluation.evaluate(loaded, file, noises, noise_in or [], errors, limit, noise_limit)
-    report = {"checkpoint": checkpoint.name} | results | ({"max_length": None} if loaded.reads_whole else {})
+    report = {"checkpoint": checkpoint.name} | results
     note_truncated(loaded, results["clean"].get("truncated", 0), results["clean"]["examples"])
     _show_report(report, markdown(report), out, as_json, loaded.task.paired)
 

@@ -35,6 +35,11 @@ class Predictor(Protocol):
         """Tokens that it reads of a text or window."""
         ...
 
+    @property
+    def reads_whole(self) -> bool:
+        """Whether it reads texts however long they are."""
+        ...
+
     def predict_examples(self, examples: list[Example]) -> Predicted:
         """The predictions for examples of the task."""
         ...
@@ -65,7 +70,8 @@ def evaluate(
     fields = noisy_fields(task, field_names) if noises or field_names else ()
     if explain:
         refuse_unexplained(task)
-    results: dict[str, Any] = {"task": task.dump(), "max_length": checkpoint.max_length, "file": file.name}
+    max_length = None if checkpoint.reads_whole else checkpoint.max_length
+    results: dict[str, Any] = {"task": task.dump(), "max_length": max_length, "file": file.name}
     every = examples_of(task, file)
     results["sha256"] = sha256(file)  # of what is read, which may be corrected while the model runs
     clean = checkpoint.predict_examples([every[index] for index in sampled(every, limit)])

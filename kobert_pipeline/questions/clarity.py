@@ -53,9 +53,10 @@ PARTY = re.compile(
     r"(원고|피고|원심|당심|망인|고인|공?소외|피?상고|피?항소|피?청구인|피?신청인|사건본인|논지|소론|판시|참가인).*"
 )
 """The parties and courts of a case, and what they say: a judgment does not give their names."""
-TAKEN_OUT = re.compile(r"[○●◯◇△□×]+")
+NAME_MARKS = "○●◯◇△□×"
+TAKEN_OUT = re.compile(rf"[{NAME_MARKS}]+")
 """Marks in place of names, but * and ☆, which are also footnotes and ratings."""
-LETTER = re.compile(r"[A-Z]|[OX]{2,}|[○●◯◇×△□*]+|[甲乙丙丁갑을병정]")
+LETTER = re.compile(rf"[A-Z]|[OX]{{2,}}|[{NAME_MARKS}*]+|[甲乙丙丁갑을병정]")
 """Letters for parties, and what is left of names that were taken out."""
 ARTICLE_UNITS = ("조", "항", "호", "목", "편", "장", "절", "심")
 """What the numbers of the parts of a law, and of the courts of a case, count."""

@@ -31,7 +31,7 @@ class EntityTypes:
         topic = topic_indices(sentence)
         if not topic:
             return
-        # up to the first brackets, which `topic` leaves out: the name is cut from the text in one piece
+        # up to the first brackets, which `topic` leaves out: the name is cut from the text as a whole
         end = next((index for index in topic if index + 1 not in topic), topic[-1])
         name = text[sentence[0].start : sentence[end].end]
         if _has_years(sentence, end + 1):

@@ -201,14 +201,15 @@ def _decoded_lines(raw: IO[bytes], codec: str, longest: int) -> Iterator[str]:
             continue
         # only a last line has no line end, and only there an incomplete character means a truncated file; in a file of
         # CP949 it may be a line of UTF-8 that has an odd number of bytes
-        may_be_cut = codec == "utf-8" or isinstance(decode_line(line, codec), Undecodable)
+        text = decode_line(line, codec)
+        may_be_cut = codec == "utf-8" or isinstance(text, Undecodable)
         if not line.endswith(b"\n") and may_be_cut and not line.isascii():
             try:
                 line.decode(codec)
             except UnicodeDecodeError as error:
                 if error.end == len(line) and error.reason in INCOMPLETE:
                     raise
-        yield decode_line(line, codec)
+        yield text
 
 
 @contextmanager

@@ -186,9 +186,11 @@ def test_the_card_of_a_published_baseline_speaks_of_no_network(baseline_run: tup
 
 
 def test_a_published_baseline_is_served_and_has_no_vectors(
-    kobert: Any, baseline_run: tuple[Path, str], tmp_path: Path
+    kobert: Any, corpora: Path, baseline_run: tuple[Path, str], tmp_path: Path
 ) -> None:
     folder = baseline_run[0] / "publish" / "linear"
+    evaluated = kobert("evaluate", folder, corpora / "reviews_test.txt")
+    assert evaluated.out.split("\n\n")[1].startswith("Task `nsmc`, whole texts; ")
     served = ServedModel("linear", str(folder), backend="auto")
     assert served.endpoints == ["/v1/classify", "/v1/tokenize"] and served.torch_only == []
     assert served.predict([served.example("정말 재밌다")])[0]["label"] in NAMES
