@@ -148,7 +148,7 @@ async def similar(body: schema.SimilarBody, request: Request) -> Response:
         service.limits.refuse_too_many_results(body.top_k)
     else:
         service.limits.refuse_too_much(body.texts)
-    model = service.model(body.model, "/v1/similar")
+    model = service.model(body.model, "/v1/similar", in_index=body.texts is None and service.index_folder is not None)
     ranking = Ranking(body.query, body.texts, body.by, body.top_k)
     if body.texts is None:
         # a search is a batch of its own, so that clients that have gone are noticed between searches

@@ -132,9 +132,9 @@ class Service:
         if not self.ready:
             raise HTTPException(503, "the models are being loaded, or the server shuts down; try again later", RETRY)
 
-    def model(self, name: str | None, endpoint: str) -> "ServedModel":
-        """The model of a request; without a name the only one that answers the endpoint. Raises HTTPException where
-        there is none."""
+    def model(self, name: str | None, endpoint: str, in_index: bool = False) -> "ServedModel":
+        """The model of a request; without a name the only one that answers the endpoint, or for a search `in_index` the
+        one that made the vectors of the index. Raises HTTPException where there is none."""
         self.refuse_unready()
         if name is not None and name not in self.models:
             raise HTTPException(404, f"there is no model {name!r:.80}; served are {', '.join(self.models)}")
@@ -146,6 +146,9 @@ class Service:
             raise HTTPException(400, f"{name} does not answer {endpoint}, but {', '.join(self.models[name].endpoints)}")
         if not fit:
             raise HTTPException(400, f"no served model answers {endpoint}")
+        if in_index:
+            # without vectors an index is searched by words, and all models find the same
+            fit = [model for model in fit if model.pooling_of_index] or fit[:1]
         if len(fit) > 1:
             raise HTTPException(400, f"name one of the models: {', '.join(model.name for model in fit)}")
         return fit[0]

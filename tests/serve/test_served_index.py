@@ -92,10 +92,13 @@ def test_a_model_with_other_vectors_searches_by_words(tiny: Any, place: Path) ->
                 refusal(ask("mini-nsmc", by=by)) == f"by: the index has no vectors of mini-nsmc for {by}; ask for bm25"
             )
         assert refusal(ask("mlm", by="cls")).endswith("of mlm for cls; ask for mean or bm25 or hybrid")
+        assert ask(None).json() == ask("mlm").json(), "without a name by the model that has vectors in the index"
+        assert ask(None, texts=TEXTS).status_code == 400, "either model can embed texts of a request"
 
 
 def test_an_index_without_vectors_is_searched_by_words(tiny: Any, place: Path) -> None:
-    with served(tiny, place / "words", "mini-nsmc") as ask:
+    with served(tiny, place / "words", "mini-nsmc", "mlm") as ask:
+        assert ask(None).json() == ask("mini-nsmc").json(), "all models find the same words"
         assert ask("mini-nsmc").json() == ask("mini-nsmc", by="bm25").json()
         assert "no vectors of mini-nsmc for hybrid; ask for bm25" in refusal(ask("mini-nsmc", by="hybrid"))
 
