@@ -5,12 +5,15 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kobert_pipeline import files
+from kobert_pipeline.cli import clean
 from kobert_pipeline.config import recipe_file
 from kobert_pipeline.errors import Damaged, NotOurs, UserError
 from kobert_pipeline.pretrain.stage import WRITES
@@ -235,6 +238,26 @@ def test_clean_keeps_the_checkpoints_of_an_unfinished_stage_and_foreign_files(ti
         mine.write_text("mine")
     assert kobert("clean", tiny.recipe, "--run-dir", run_dir, "--yes").code == 0
     assert all(mine.exists() for mine in (checkpoints / "mine.safetensors", *copies))
+
+
+def test_clean_keeps_the_checkpoints_of_a_stage_that_began_again_before_it_had_the_lock(
+    tiny, tmp_path, kobert, monkeypatch
+) -> None:
+    run_dir = tiny.copy(tmp_path / "x", "pretrain")
+    listed = kobert("clean", tiny.recipe, "--run-dir", run_dir, "--json").json["folders"]
+    assert [Path(row["folder"]).name for row in listed] == ["pretrain"]
+    before = contents(run_dir)
+
+    @contextmanager
+    def lock_after_another_run(run: Path) -> Iterator[None]:
+        (run / "pretrain" / "manifest.json").unlink()
+        with files.locked(run):
+            yield
+
+    monkeypatch.setattr(clean, "locked", lock_after_another_run)
+    cleaned = kobert("clean", tiny.recipe, "--run-dir", run_dir, "--yes", "--json").json
+    assert cleaned == {"folders": [], "bytes": 0, "deleted": False}
+    assert contents(run_dir) == {name: content for name, content in before.items() if name != "pretrain/manifest.json"}
 
 
 def test_check_refuses_a_run_that_needs_more_disk_space_than_is_free(tiny, tmp_path, kobert, monkeypatch) -> None:

@@ -109,3 +109,20 @@ def test_a_number_that_now_is_anothers_process_is_that_of_a_dead_worker(
     (tmp_path / "gauge_livesum_4242.db").touch()
     forget_dead_processes(tmp_path)
     assert (tmp_path / "gauge_livesum_4242.db").exists() == left
+
+
+def test_two_workers_may_forget_a_third_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dead, remove = tmp_path / "gauge_livesum_4242.db", os.remove
+
+    def kill(pid: int, number: int) -> None:
+        raise ProcessLookupError
+
+    def after_another(path: str) -> None:
+        remove(path)
+        remove(path)  # it is gone: FileNotFoundError
+
+    dead.touch()
+    monkeypatch.setattr(os, "kill", kill)
+    monkeypatch.setattr(os, "remove", after_another)
+    forget_dead_processes(tmp_path)
+    assert not dead.exists()
