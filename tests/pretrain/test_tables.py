@@ -45,16 +45,23 @@ def test_a_probe_of_an_encoder_gives_what_its_mean_vectors_and_the_same_labels_g
 
 
 def test_the_table_has_the_means_of_draws_and_of_seeds(tables, tmp_path) -> None:
-    rows = {"base": [], "none": ["analysis.analyzer.style=none"], "not-run": []}
-    for name, encoder in (("base-seed1", [80, 82]), ("base-seed2", [82, 84]), ("none-seed1", [70, 71])):
+    rows = {"base": [], "none": ["analysis.analyzer.style=none"], "bert": [], "not-run": []}
+    for name, encoder in (
+        ("base-seed1", [80, 82]),
+        ("base-seed2", [82, 84]),
+        ("none-seed1", [70, 71]),
+        ("bert-seed1", [81, 83]),
+        ("bert-seed2", [85, 87]),
+    ):
         (tmp_path / f"{name}.json").write_text(json.dumps({"encoder": encoder, "n-grams": [75, 76]}), encoding="utf-8")
     lines = [
         [cell.strip() for cell in line.strip("|").split("|")] for line in tables.report(tmp_path, rows).splitlines()
     ]
     assert lines[2:] == [
-        ["base", "81.00, 83.00", "82.00", "1.00"],
-        ["none", "70.50", "70.50", ""],
-        ["n-grams", "75.50, 75.50", "75.50", "0.00"],
+        ["base", "81.00, 83.00", "82.00", "1.00", "", ""],
+        ["none", "70.50", "70.50", "", "-10.50", ""],
+        ["bert", "82.00, 86.00", "84.00", "2.00", "+2.00", "1.00"],
+        ["n-grams", "75.50, 75.50", "75.50", "0.00", "-6.50", "1.00"],
     ]
 
 
