@@ -7,10 +7,18 @@ from kobert_pipeline.morphemes.normalization import replace_surrogates
 
 def token_rows(tokenizer: Any, texts: list[str]) -> list[dict[str, Any]]:
     """The `tokens` of each text, their `input_ids`, and their places in its characters (`offset_mapping`), special
-    tokens included. Nothing is truncated."""
+    tokens included. A place does not begin with white space, whatever the tokenizer counts as part of a token. Nothing
+    is truncated."""
     encoded = tokenizer([replace_surrogates(text) for text in texts], return_offsets_mapping=True, verbose=False)
     return [
         {"text": text, "tokens": encoded.tokens(row), "input_ids": encoded["input_ids"][row]}
-        | {"offset_mapping": encoded["offset_mapping"][row]}
+        | {"offset_mapping": [_without_space(text, *span) for span in encoded["offset_mapping"][row]]}
         for row, text in enumerate(texts)
     ]
+
+
+def _without_space(text: str, start: int, end: int) -> tuple[int, int]:
+    """A span without the white space that it begins with; as it is where it has nothing else."""
+    # a tokenizer without an analyzer has the space in its token, as in ▁방, and one with an analyzer has not
+    visible = text[start:end].lstrip()
+    return (end - len(visible) if visible else start), end
