@@ -121,7 +121,7 @@ def tokenizer_job(recipe: Recipe, run: Run) -> Job:
         options = options.model_copy(update={"report": report})
     return Job(
         # recorded as the recipe has them, since `options` has folders of this machine
-        "tokenizer", run.run_dir / "tokenizer", tokenizer_stage.VERSION, recipe.tokenizer.dump(),
+        "tokenizer", run.run_dir / "tokenizer", tokenizer_stage.version(recipe.tokenizer), recipe.tokenizer.dump(),
         writes=tokenizer_stage.WRITES, inputs={"analysis": run.run_dir / "analysis"},
         source_files=partial(tokenizer_stage.raw_files, options, run.data_dir),
         # another style than the base's would be refused by the stage, after hours of analysis

@@ -5,7 +5,7 @@ It is either grown (all old tokens keep their ids) or swapped (trained from scra
 al. 2022, "Fast Vocabulary Transfer").
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -112,36 +112,12 @@ def forms_of(analyzer: dict[str, Any]) -> list[str]:
     return [form for form, *_ in analyzer.get("user_words", []) if " " not in form]
 
 
-def add_words(backend: Tokenizer, words: list[str], old: Collection[str], trained: Tokenizer) -> Tokenizer:
-    """`backend`, a WordPiece vocabulary, with all `words`: words that it lacks replace the tokens that training learned
-    last, except for characters and `old` tokens. Raises UserError where there are too few; it names a size at
-    which enough tokens of `trained` would be in it."""
-    tokens = tokens_by_id(backend)
-    special = list(backend.get_added_tokens_decoder().values())
-    fixed = {*old, *words, *(token.content for token in special)}
-    missing = [word for word in dict.fromkeys(words) if backend.token_to_id(word) is None]
-    # single characters stay, or every word that needs one would become [UNK]
-    learned = [token for token in tokens if len(token) > 1 and token not in fixed]
-    if len(missing) > len(learned):
-        size, lacking = len(tokens), len(missing) - len(learned)
-        for token in in_order(trained):
-            if lacking > 0 and backend.token_to_id(token) is None:
-                size += 1
-                lacking -= len(token) > 1
-        characters = sum(len(token) == 1 and token not in fixed for token in trained.get_vocab())
-        come_first = f", since {characters} characters of the corpus are new and come first" if characters else ""
-        rare = " leave rare characters out by tokenizer.limit_alphabet," if characters else ""
-        # of the tokens beyond these, about half may be characters
-        raise UserError(
-            f"tokenizer.user_words: {len(missing)} forms of words are no tokens yet (at the start of an eojeol and "
-            f"inside one), and only {len(learned)} tokens can give way to them{come_first}; raise "
-            f"tokenizer.subword.vocab_size to {size + 2 * lacking} or more,{rare} or list fewer words"
-        )
-    # not learned[-len(missing):], which is all of them where no word is missing
-    # `old` tokens keep their ids: they have the lowest ones, and only tokens after them are dropped
-    dropped = set(learned[len(learned) - len(missing) :])
-    remaining = [token for token in tokens if token not in dropped]
-    return _word_piece({token: index for index, token in enumerate(remaining + missing)}, special)
+def add_words(backend: Tokenizer, words: list[str]) -> Tokenizer:
+    """`backend`, a WordPiece vocabulary, with the words that it lacks as further tokens after all others."""
+    vocabulary = backend.get_vocab()
+    for word in words:
+        vocabulary.setdefault(word, len(vocabulary))
+    return _word_piece(vocabulary, list(backend.get_added_tokens_decoder().values()))
 
 
 def _word_piece(vocabulary: dict[str, int], special: list[AddedToken]) -> Tokenizer:

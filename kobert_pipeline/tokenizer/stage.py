@@ -49,6 +49,7 @@ from kobert_pipeline.tokenizer.tagged_morphemes import TaggingSegmenter, with_ta
 from kobert_pipeline.tokenizer.word_cuts import WordCuts, encode_by, figures_of
 
 VERSION = 3
+"""Version of the results; `version` has that of a recipe's."""
 ANALYZER_FILE = "analyzer.json"
 """File in the analysis folder with the analyzer and its settings."""
 WRITES = (
@@ -110,8 +111,8 @@ class TokenizerOptions(Options):
     limit_characters: int | None = Field(None, gt=0, exclude_if=lambda value: value is None)
     """Learn from about so many characters, from the beginning of each part of the corpus; null: from all of it."""
     user_words: bool = False
-    """Makes every word of `analysis.analyzer.user_dictionary` a token, in place of the tokens that training learned
-    last (WordPiece, styles surface and form only)."""
+    """Makes every word of `analysis.analyzer.user_dictionary` a token, beyond the `vocab_size` tokens of the rest
+    (WordPiece, styles surface and form only)."""
     base: str | None = None
     """Checkpoint (a folder that kobert published, or a name as for `checkpoint`) whose vocabulary is grown or swapped
     for this corpus."""
@@ -139,6 +140,12 @@ class TokenizerOptions(Options):
                 f"a {self.subword.name} vocabulary cannot grow: its tokens need merges or scores; set keep: nothing"
             )
         return self
+
+
+def version(options: TokenizerOptions) -> int:
+    """The version of what the stage makes with these options."""
+    # until version 3 words took the place of other tokens; vocabularies without such words are still the same
+    return VERSION + options.user_words
 
 
 def raw_files(options: TokenizerOptions, data_dir: Path) -> list[Path]:
@@ -177,20 +184,18 @@ def run(options: TokenizerOptions, analysis: Path, data_dir: Path, out: Path) ->
     # a function, since it is read twice: for the alphabet and in training
     lines = partial(corpus_lines, analysis, limit=options.limit_characters)
     base = load_base(data_dir / options.base, analyzer) if options.base else None
-    alphabet, trained = train(options, lines)
-    backend = trained
+    alphabet, backend = train(options, lines)
     if base is not None and options.keep == "all":
-        backend = grow_vocabulary(base, trained, options.subword.vocab_size)
-    if options.user_words:
-        old_vocabulary = base.get_vocab() if base is not None and options.keep == "all" else {}
-        backend = add_words(backend, vocabulary_forms(analyzer), old_vocabulary, trained)
-    if base is not None:
-        write_json(out / ORIGINS_FILE, origins(base, backend))
+        backend = grow_vocabulary(base, backend, options.subword.vocab_size)
     if (supported := backend.get_vocab_size()) < options.subword.vocab_size:
         raise UserError(
             f"tokenizer.subword.vocab_size is {options.subword.vocab_size}, but this corpus supports {supported} "
             f"tokens; {advice(supported, len(alphabet), options.limit_alphabet)}"
         )
+    if options.user_words:
+        backend = add_words(backend, vocabulary_forms(analyzer))
+    if base is not None:
+        write_json(out / ORIGINS_FILE, origins(base, backend))
     save(backend, analyzer, out)
     return {
         "vocab_size": backend.get_vocab_size(),

@@ -208,8 +208,8 @@ def test_a_base_whose_files_hold_something_else_is_refused_in_one_sentence(front
         assert "\n" not in str(raised.value), (content, name)
 
 
-TERMS = ["주주총회소집절차", "관세율표", "모델", "한글날"]
-"""Two that the bundled texts do not have, and two that they do."""
+TERMS = ["주주총회소집절차", "관세율표", "모델", "한글날", "영화"]
+"""Two that the bundled texts do not have, and three that they do, of which the last is a token anyway."""
 
 
 @pytest.fixture(scope="module")
@@ -223,42 +223,31 @@ def with_terms(front_end, place):
     return replace(front_end, analysis=analysis)
 
 
+@pytest.mark.parametrize("size", [NEW, OLD], ids=["grown", "only-words"])
 @pytest.mark.parametrize("base", [None, OLD])
-def test_words_of_the_user_dictionary_are_tokens_in_place_of_the_last_ones(base, with_terms, old, tmp_path):
+def test_words_of_the_user_dictionary_are_tokens_after_all_others(base, size, with_terms, old, tmp_path):
     options = {} if base is None else {"base": str(old)}
-    before = vocabulary(train(with_terms, tmp_path / "before", **options))
-    folder = train(with_terms, tmp_path / "after", user_words=True, **options)
+    before = vocabulary(train(with_terms, tmp_path / "before", size, **options))
+    folder = train(with_terms, tmp_path / "after", size, user_words=True, **options)
     after = vocabulary(folder)
-    forms = {mark + term for term in TERMS for mark in ("▁", "")}
-    assert forms <= set(after) and not forms <= set(before)
-    added = [token for token in after if token not in before]
-    assert after == [token for token in before if token in after] + added and set(added) <= forms
-    assert len(before) == len(after) == NEW
-    assert [token for token in before if token not in after] == [
-        token for token in before if token not in forms and len(token) > 1
-    ][-len(added) :]
+    forms = [mark + term for term in TERMS for mark in ("▁", "")]
+    missing = [form for form in forms if form not in before]
+    assert missing
+    assert len(before) == size and after == before + missing
     if base:
         assert after[:OLD] == vocabulary(old)
+        origins = read_json(folder / ORIGINS_FILE)
+        assert len(origins) == len(after) and any(len(origins[after.index(form)]) > 1 for form in missing)
     tokenizer = loaded(folder)
     assert tokenizer.tokenize("관세율표를 보았다")[0] == "▁관세율표"
 
 
-def test_more_words_than_there_is_room_for_are_refused(with_terms, tmp_path):
+def test_words_do_not_hide_that_a_corpus_is_too_small(with_terms, tmp_path):
     analysis = Path(shutil.copytree(with_terms.analysis, tmp_path / "analysis"))
-    words = [["다" * length, "NNG", 12.0] for length in range(2, NEW)]
+    words = [["다" * length, "NNG", 12.0] for length in range(2, 99)]
     write_json(analysis / "analyzer.json", read_json(analysis / "analyzer.json") | {"user_words": words})
-    with pytest.raises(UserError, match=r"can give way to them, since [1-9]\d* characters of the corpus are new"):
-        train(replace(with_terms, analysis=analysis), tmp_path / "out", user_words=True)
-
-
-def test_the_size_that_a_refusal_names_is_enough(with_terms, old, tmp_path):
-    """Though characters come before words, and each word has two forms."""
-    with pytest.raises(UserError, match="at the start of an eojeol and inside one") as error:
-        train(with_terms, tmp_path / "small", OLD + 1, base=str(old), user_words=True)
-    size = int(re.search(r"vocab_size to (\d+) or more", str(error.value))[1])
-    assert "give way to them; raise" in str(error.value), "the texts are those of the old vocabulary"
-    folder = train(with_terms, tmp_path / "enough", size, base=str(old), user_words=True)
-    assert {mark + term for term in TERMS for mark in ("▁", "")} <= set(vocabulary(folder))
+    with pytest.raises(UserError, match="but this corpus supports"):
+        train(replace(with_terms, analysis=analysis), tmp_path / "out", 100_000, user_words=True)
 
 
 def test_the_report_sets_the_base_and_another_that_is_named_beside(grown, old, front_end, tmp_path):
