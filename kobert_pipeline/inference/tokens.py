@@ -19,6 +19,6 @@ def token_rows(tokenizer: Any, texts: list[str]) -> list[dict[str, Any]]:
 
 def _without_space(text: str, start: int, end: int) -> tuple[int, int]:
     """A span without the white space that it begins with; as it is where it has nothing else."""
-    # a tokenizer without an analyzer has the space in its token, as in ▁방, and one with an analyzer has not
+    # a tokenizer without an analyzer has the space in its token, as in ▁방, one with an analyzer does not
     visible = text[start:end].lstrip()
     return (end - len(visible) if visible else start), end

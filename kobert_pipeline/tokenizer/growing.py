@@ -83,17 +83,12 @@ def grow_vocabulary(base: Tokenizer, trained: Tokenizer, vocab_size: int) -> Tok
         )
     # ids are in the order of training: the alphabet first, then the pieces of the most frequent pairs. Tokens with
     # digits come last: the numbers of a small corpus are many and rare, and their pieces (10-2) cut others
-    for token in in_order(trained):
+    # a stable sort: in both groups the tokens stay in the order of training
+    for token in sorted(tokens_by_id(trained), key=has_digits):
         if len(vocabulary) >= vocab_size:
             break
         vocabulary.setdefault(token, len(vocabulary))
     return _word_piece(vocabulary, list(special.values()))
-
-
-def in_order(trained: Tokenizer) -> list[str]:
-    """The tokens of `trained` in the order in which a vocabulary grows by them."""
-    # a stable sort: in both groups the tokens stay in the order of training
-    return sorted(tokens_by_id(trained), key=has_digits)
 
 
 def has_digits(token: str) -> bool:

@@ -49,7 +49,7 @@ from kobert_pipeline.tokenizer.tagged_morphemes import TaggingSegmenter, with_ta
 from kobert_pipeline.tokenizer.word_cuts import WordCuts, encode_by, figures_of
 
 VERSION = 3
-"""Version of the results; `version` has that of a recipe's."""
+"""Version of the results; `version` computes that of a recipe."""
 ANALYZER_FILE = "analyzer.json"
 """File in the analysis folder with the analyzer and its settings."""
 WRITES = (

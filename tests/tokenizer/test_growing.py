@@ -209,7 +209,7 @@ def test_a_base_whose_files_hold_something_else_is_refused_in_one_sentence(front
 
 
 TERMS = ["주주총회소집절차", "관세율표", "모델", "한글날", "영화"]
-"""Two that the bundled texts do not have, and three that they do, of which the last is a token anyway."""
+"""Two that the bundled texts do not have, and three that they do, of which the last is frequent enough for training."""
 
 
 @pytest.fixture(scope="module")
