@@ -35,7 +35,7 @@ IN = "A file of texts to search in, one per line, or with --column a table; - re
 In = Annotated[list[str] | None, typer.Option("--in", metavar="FILE", help=IN)]
 GOLD = "Evaluate: questions in SQuAD form or a table, which must find their own context among all contexts."
 Gold = Annotated[Path | None, typer.Option(metavar="FILE", help=GOLD)]
-BY = "How to rank: a pooling (as kobert embed), bm25, hybrid. Repeatable; default: the pooling of training, or mean."
+BY = "A pooling (as kobert embed), bm25 or hybrid. Repeatable; default: the pooling of training, with --index hybrid."
 By = Annotated[list[str] | None, typer.Option(metavar="METHOD", help=BY)]
 AsJsonRows = Annotated[bool, typer.Option("--json", help="Print one JSON object per result, with --gold one.")]
 TopK = Annotated[int | None, typer.Option(min=1, help="Texts shown per query; default: 5.")]
@@ -120,15 +120,16 @@ def _scores(
     embedder_of: Callable[[str | None], "Embedder"],
     bm25_weight: float,
 ) -> "dict[str, Scores]":
-    """{method: its scores}, by default of the pooling that the model was trained with, or of the words where an index
-    has no vectors."""
+    """{method: its scores}, by default of an index what it says, of other texts of the pooling that the model was
+    trained with."""
     from kobert_pipeline.inference.similar import rankers
     from kobert_pipeline.inference.text_index import TextIndex
 
-    if not by and isinstance(searched, TextIndex) and not searched.pooling:
-        by = ["bm25"]
-    trained = embedder_of(None).pooling if not by or "hybrid" in by else ""
-    return rankers(searched, list(dict.fromkeys(by or [trained])), embedder_of, trained, bm25_weight)
+    if isinstance(searched, TextIndex):
+        default, pooling = searched.methods[0], searched.pooling or ""
+    else:
+        default = pooling = embedder_of(None).pooling if not by or "hybrid" in by else ""
+    return rankers(searched, list(dict.fromkeys(by or [default])), embedder_of, pooling, bm25_weight)
 
 
 def _reranker(checkpoint: str, count: int) -> "Reranker":

@@ -62,6 +62,12 @@ class TextIndex:
         with (self.folder / TEXTS).open("rb") as file:
             return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
+    @property
+    def methods(self) -> list[str]:
+        """How it can be searched, the default first. Both together are never far below the better one, which is BM25
+        for a model that was not trained to search, and neither alone for one that was (docs/results/retrieval.md)."""
+        return ["hybrid", self.pooling, "bm25"] if self.pooling else ["bm25"]
+
     def open_files(self) -> None:
         """Open all files that searches read. Raises UserError for a damaged one, or where a library is missing."""
         try:

@@ -223,7 +223,7 @@ class ServedModel:
                 "texts: none are given, and no index is served; send texts, or start the server with --index DIR"
             )
         pooling = self.pooling_of_index or ""
-        allowed = [pooling, "bm25", "hybrid"] if pooling else ["bm25"]
+        allowed = self.index.methods if pooling else ["bm25"]
         if by and by not in allowed:
             raise UserError(f"by: the index has no vectors of {self.name} for {by}; ask for {' or '.join(allowed)}")
         return by or allowed[0], pooling

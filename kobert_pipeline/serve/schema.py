@@ -134,8 +134,8 @@ class SimilarBody(Body):
     texts: Annotated[list[Text], NotEmpty] | None = None
     """Default: those of the server's index (`kobert serve --index`)."""
     by: Literal["mean", "cls", "max", "first-last", "bm25", "hybrid"] | None = None
-    """How to rank, as `kobert similar --by`; default: the pooling of the model's training. In an index: its pooling
-    (the default), hybrid or bm25, and bm25 alone where it has no vectors of this model."""
+    """How to rank, as `kobert similar --by`; default: the pooling of the model's training. In an index: hybrid (the
+    default), its pooling or bm25, and bm25 alone where it has no vectors of this model."""
     top_k: int = Field(5, ge=1)
     """Texts in the answer."""
 

@@ -78,6 +78,20 @@ def test_an_index_of_words_alone_has_no_vectors_and_is_searched_by_words(
     assert kobert("index", "mlm", "texts.txt", "--out", "again", "--by", "bm25", "--json").json["pooling"] is None
 
 
+@pytest.mark.parametrize("pooling", ["mean", "first-last"])
+def test_an_index_is_searched_by_words_and_its_vectors(pooling: str, place: Path, kobert: Callable[..., Any]) -> None:
+    assert kobert("index", "mlm", "texts.txt", "--out", "index", "--pooling", pooling).code == 0
+    search = ("similar", "mlm", *QUERIES, "--index", "index", "--json")
+    found = kobert(*search)
+    assert found.code == 0, found.err
+    assert found.out == kobert(*search, "--by", "hybrid").out
+    assert {json.loads(line)["method"] for line in found.out.splitlines()} == {"hybrid"}
+    by_files = kobert("similar", "mlm", *QUERIES, "--in", "texts.txt", "--by", pooling, "--by", "hybrid", "--json")
+    by_index = kobert(*search, "--by", pooling, "--by", "hybrid")
+    hits = [[json.loads(line) for line in result.out.splitlines()] for result in (by_files, by_index)]
+    assert [row["score"] for row in hits[0]] == pytest.approx([row["score"] for row in hits[1]], abs=2e-4)
+
+
 def test_long_texts_are_whole_unless_they_are_to_be_truncated(place: Path, kobert: Callable[..., Any]) -> None:
     assert "3 texts" not in kobert("index", "mlm", "more.txt", "--out", "whole").out
     assert "2 texts, whole (pooling mean, --long windows)" in " ".join(

@@ -71,6 +71,7 @@ def test_the_texts_of_the_index_are_ranked_as_by_the_command(
                 assert row.pop("index") == row["row"] - 1
                 assert row == {key: theirs[key] for key in ("row", "id", "text")}
             assert ask("mlm", by=by, top_k=1).json()["data"][0]["text"] == rows[0]["text"]
+        assert ask("mlm").json() == ask("mlm", by="hybrid").json() != ask("mlm", by="mean").json()
         of_the_request = ask("mlm", by="bm25", texts=["비", "좋은 연기"]).json()["data"]
         assert [(row["index"], row["text"]) for row in of_the_request] == [(1, "좋은 연기")]
         assert "1,025 texts of the index are asked for; a request may ask for 1,024" in refusal(ask("mlm", top_k=1025))
@@ -91,7 +92,7 @@ def test_a_model_with_other_vectors_searches_by_words(tiny: Any, place: Path) ->
             assert (
                 refusal(ask("mini-nsmc", by=by)) == f"by: the index has no vectors of mini-nsmc for {by}; ask for bm25"
             )
-        assert refusal(ask("mlm", by="cls")).endswith("of mlm for cls; ask for mean or bm25 or hybrid")
+        assert refusal(ask("mlm", by="cls")).endswith("of mlm for cls; ask for hybrid or mean or bm25")
         assert ask(None).json() == ask("mlm").json(), "without a name by the model that has vectors in the index"
         assert ask(None, texts=TEXTS).status_code == 400, "either model can embed texts of a request"
 
