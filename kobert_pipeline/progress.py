@@ -115,7 +115,7 @@ def by_source_text(counts: dict[str, Any]) -> str:
         for name, values in sources.items()
         if values["after"] is not None
     ]
-    of_all = f" (of all held-out texts, as they are from {many:,} files)" if many else ""
+    of_all = f" (of all held-out texts, as they are from {many:,} sources)" if many else ""
     when = " after training" if has_new_head else ""
     return f"perplexity per character{when} {', '.join(listed)}{of_all}" if listed else ""
 

@@ -120,6 +120,8 @@ def workdir(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for row in block("json", "entities").splitlines()
     ]
     (workdir / "mydata" / "visits.jsonl").write_text("\n".join(marked), encoding="utf-8")
+    shutil.copy(CORPORA / "documents" / "encyclopedia.txt", workdir / "mydata" / "manual.txt")
+    (workdir / "manual.yaml").write_text(block("yaml", "checkpoint: mini-korquad"), encoding="utf-8")
     return workdir
 
 
@@ -153,6 +155,8 @@ def test_the_commands_of_the_guide_run_one_after_the_other(workdir, outputs) -> 
     assert "null_score: " in answers
     assert "choice: 그는 " in choices
     assert "entities: [" in visits
+    on_made_questions = [printed for line, printed in outputs.items() if line.startswith("evaluate")]
+    assert len(on_made_questions) == 2 and all("priors alone" in printed for printed in on_made_questions)
     counts = json.loads((workdir / "runs" / "apart" / "corpus" / "manifest.json").read_text(encoding="utf-8"))["counts"]
     assert counts["documents_dropped_contaminated"] == 4  # each text of the two pairs
     assert "▁손해배상청구권" in outputs['tokenize runs/terms/tokenizer "원고의 손해배상청구권은 소멸하였다"']

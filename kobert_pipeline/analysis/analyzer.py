@@ -79,6 +79,12 @@ class Analyzer(Plugin):
         lines = read_lines(data_file(data_dir, self.user_dictionary))
         return [word for word in readable(tried(lines, lambda first: parse)) if word]
 
+    def taken_for(self, data_dir: Path) -> list[str]:
+        """What the user dictionary is read as, for `kobert check`; [] without words."""
+        words = self.user_words(data_dir)
+        read = f"{self.user_dictionary} is read as a user dictionary, words: {len(words):,}, for example: "
+        return [f"{read}{form} (tag {tag}, score {score:g})" for form, tag, score in words[:1]]
+
     def segmenter(self, data_dir: Path) -> Segmenter:
         """The segmenter with these options. Raises UserError where the analyzer's library is missing or the user
         dictionary is malformed."""
@@ -103,7 +109,9 @@ def _user_word(row: Row, tags: tuple[str, ...]) -> UserWord | None:
     tag, score, *more = [*columns, *(USER_TAG, str(USER_SCORE))[len(columns) :]]
     expected = "a line is a form without white space, a tag and a score"
     if tag not in tags:
-        raise UserError(f"{expected}, and {tag!r} is no tag{did_you_mean(tag, tags)}")
+        # the second half of 채무 불이행 is no misspelt tag
+        remedy = did_you_mean(tag, tags) if tag.isascii() else f", such as {USER_TAG}; join the parts of a word"
+        raise UserError(f"{expected}, and {tag!r} is no tag{remedy}")
     if more:
         raise UserError(f"{expected}, and this line has {len(columns) + 1} columns")
     if not isfinite(number_of(score)):

@@ -27,12 +27,13 @@ class Document:
     """Characters of text in the source from which the reader took the text; None: as many as it has. Not stored."""
 
 
-def relabel(document: Document, name: str, label: str) -> Document:
-    """A document of the file `name`, with `label` in place of it as the source and before the # of the id."""
+def relabel(document: Document, name: str, label: str, source: str) -> Document:
+    """A document of the file `name`, with `label` in place of it before the # of the id, and from `source`."""
     identity = document.id
     if identity.startswith(f"{name}#"):  # other ids are the data's own
         identity = label + identity.removeprefix(name)
-    return replace(document, id=identity, source=label)
+    is_same = (identity, source) == (document.id, document.source)
+    return document if is_same else replace(document, id=identity, source=source)
 
 
 def is_from(source: str, patterns: Iterable[str]) -> bool:

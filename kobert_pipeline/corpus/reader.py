@@ -116,9 +116,15 @@ class Reader(Plugin):
         """The paths that `kobert check` reads a sample of. Raises UserError where there is none."""
         return self.matching_files(data_dir)
 
-    def source_of(self, path: Path) -> str:
-        """What the documents of a file name as their source, unless the file has a label."""
-        return path.name
+    @property
+    def files_are_documents(self) -> bool:
+        """Whether a file is one document, so that all files together are a source, and not each."""
+        return False
+
+    def source_of(self, path: Path, labels: Mapping[Path, str]) -> str:
+        """What the documents of a file name as their source: the file, by its label if it has one, or `path` as the
+        recipe gives it."""
+        return self.title() if self.files_are_documents else labels.get(path, path.name)
 
     def groups(self, data_dir: Path) -> list[list[Path]]:
         """The files that must be read together: each by itself, or all of them where there is a limit."""
@@ -152,8 +158,9 @@ class Reader(Plugin):
         and `on_error` is skip, otherwise a UserError. Files with a label get it in place of their name."""
         characters = 0
         for path in files:
+            label, source = labels.get(path, path.name), self.source_of(path, labels)
             for document in self._read_file(path, skipped):
-                yield relabel(document, path.name, labels[path]) if path in labels else document
+                yield relabel(document, path.name, label, source)
                 characters += len(document.text)
                 if self.limit_characters and characters >= self.limit_characters:
                     return

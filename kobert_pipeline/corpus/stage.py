@@ -47,6 +47,12 @@ WRITES = (*PARTS, *WORK_FILES, *LOG_FILES)
 """Patterns of every file that the stage writes to its folder."""
 
 
+def version(options: CorpusOptions) -> int:
+    """The version of what the stage makes with these options."""
+    # until version 13 each document of its own file was a source of its own; other corpora are still the same
+    return VERSION + any(reader.files_are_documents for reader in options.sources)
+
+
 def raw_files(options: CorpusOptions, data_dir: Path) -> list[Path]:
     """The files that the stage reads."""
     return all_files([reader.files for reader in (*options.sources, *options.decontaminate)], data_dir)

@@ -72,14 +72,14 @@ def refuse_unmatched(corpus: CorpusOptions | None, data_dir: Path, patterns_of: 
     for option, patterns in patterns_of.items():
         if (pattern := first_unmatched(patterns, names)) is not None:
             raise UserError(
-                f"{option} has {pattern!r}, which is the name of no file of the corpus: they are "
+                f"{option} has {pattern!r}, which is the name of no source of the corpus: they are "
                 f"{list_first(names, NAMES_SHOWN)}; give names of "
                 "files without their folders (* matches any text), or leave it out for all of them"
             )
 
 
 def source_names(corpus: CorpusOptions, data_dir: Path) -> list[str]:
-    """The names by which documents say what file they are from. Raises UserError where a file is missing."""
+    """The names of the sources of the documents. Raises UserError where a file is missing."""
     files = [(reader, path) for reader in corpus.sources for path in reader.files_to_check(data_dir)]
     labels = distinct_labels((path for _, path in files), data_dir)  # as the stage corpus gives them
-    return sorted({labels.get(path, reader.source_of(path)) for reader, path in files})
+    return sorted({reader.source_of(path, labels) for reader, path in files})

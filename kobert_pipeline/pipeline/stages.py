@@ -81,7 +81,7 @@ def checkpoint_job(checkpoint: str, labels: dict[str, int], run: Run) -> Job:
 def corpus_job(options: CorpusOptions, run: Run) -> Job:
     """Raw files -> cleaned, deduplicated documents."""
     return Job(
-        "corpus", run.run_dir / "corpus", corpus_stage.VERSION, options.dump(), writes=corpus_stage.WRITES,
+        "corpus", run.run_dir / "corpus", corpus_stage.version(options), options.dump(), writes=corpus_stage.WRITES,
         resumable=True,
         source_files=partial(corpus_stage.raw_files, options, run.data_dir),
         sample=partial(corpus_stage.sample, options, run.data_dir),
@@ -99,6 +99,7 @@ def analysis_job(recipe: Recipe, run: Run) -> Job:
         # another version of the analyzer's model finds other morphemes, although the options are the same
         extra_inputs=lambda: {"analyzer": analyzer.segmenter(run.data_dir).version},
         preflight=partial(analyzer.segmenter, run.data_dir),  # raises UserError if the analyzer is not installed
+        validate=partial(analyzer.taken_for, run.data_dir),
         run=partial(analysis_stage.run, options, run.folder("corpus"), run.data, num_workers=run.num_workers,
                     executor=executor_of(recipe)),
     )  # fmt: skip

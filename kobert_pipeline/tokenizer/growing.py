@@ -17,9 +17,15 @@ from kobert_pipeline.morphemes.morpheme import WORD_MARK
 from kobert_pipeline.morphemes.raw_text_backend import read_morpheme_backend
 from kobert_pipeline.tokenizer.plain import folder_with_analyzer
 from kobert_pipeline.tokenizer.special_tokens import UNK_ID
+from kobert_pipeline.tokenizer.subword import commonest, count_characters
 
 ORIGINS_FILE = "origins.json"
 """A list of old ids for each id of the new vocabulary; empty where the old vocabulary could not spell the token."""
+MIN_USES = 5
+"""How often a character that the base lacks must occur to become a token. Its embedding starts at random, for it has no
+parts, and learns little from fewer; and half of such characters, such as Hanja of an encyclopedia, occur once."""
+MAX_CHARACTERS = 1 / 4
+"""The share of the new tokens that may be single characters."""
 VOCABULARY_FILE, CONFIG_FILE = "morphemes.json", "tokenizer_config.json"
 
 
@@ -57,6 +63,15 @@ def load_base(base: Path, analyzer: dict[str, Any]) -> Tokenizer:
         return read_morpheme_backend(vocabulary)
     except ValueError as error:
         raise UserError(f"tokenizer.base: {error}") from None
+
+
+def grown_alphabet(lines: Iterable[str], base: Tokenizer, vocab_size: int) -> list[str]:
+    """The characters of `lines` that `base` has, and the commonest of the others (`MIN_USES`, `MAX_CHARACTERS`), in
+    code point order."""
+    counts, known = count_characters(lines), base.get_vocab()
+    limit = max(0, int(MAX_CHARACTERS * (vocab_size - len(known))))
+    new = [character for character in commonest(counts) if character not in known and counts[character] >= MIN_USES]
+    return sorted([*(character for character in counts if character in known), *new[:limit]])
 
 
 def grow_vocabulary(base: Tokenizer, trained: Tokenizer, vocab_size: int) -> Tokenizer:

@@ -26,6 +26,7 @@ from kobert_pipeline.tokenizer.growing import (
     base_files,
     forms_of,
     grow_vocabulary,
+    grown_alphabet,
     load_base,
     origins,
     tokens_by_id,
@@ -106,7 +107,8 @@ class TokenizerOptions(Options):
     """The subword model."""
     limit_alphabet: int | None = Field(None, gt=0)
     """Number of characters that get a token of their own, the commonest first; others are [UNK]. Default: all, up to a
-    quarter of the vocabulary (half of a small one, up to 2,000)."""
+    quarter of the vocabulary (half of a small one, up to 2,000); where `base` grows, of those that it lacks only the
+    ones that occur five times, up to a quarter of the new tokens."""
     # in the fingerprint only where it is set, so that runs from before it existed stay valid
     limit_characters: int | None = Field(None, gt=0, exclude_if=lambda value: value is None)
     """Learn from about so many characters, from the beginning of each part of the corpus; null: from all of it."""
@@ -127,6 +129,11 @@ class TokenizerOptions(Options):
     report: ReportOptions = ReportOptions()
     """What the report covers."""
 
+    @property
+    def grows(self) -> bool:
+        """Whether the vocabulary of `base` is kept, and grown."""
+        return self.base is not None and self.keep == "all"
+
     @model_validator(mode="after")
     def _takes_words(self) -> "TokenizerOptions":
         if self.user_words and not self.subword.grows:
@@ -135,7 +142,7 @@ class TokenizerOptions(Options):
 
     @model_validator(mode="after")
     def _grows(self) -> "TokenizerOptions":
-        if self.base and self.keep == "all" and not self.subword.grows:
+        if self.grows and not self.subword.grows:
             raise ValueError(
                 f"a {self.subword.name} vocabulary cannot grow: its tokens need merges or scores; set keep: nothing"
             )
@@ -144,8 +151,9 @@ class TokenizerOptions(Options):
 
 def version(options: TokenizerOptions) -> int:
     """The version of what the stage makes with these options."""
-    # until version 3 words took the place of other tokens; vocabularies without such words are still the same
-    return VERSION + options.user_words
+    # what changed since version 3: words took the place of other tokens, and a base grew by all characters it lacks;
+    # vocabularies without these are still the same
+    return VERSION + options.user_words + 2 * (options.grows and options.limit_alphabet is None)
 
 
 def raw_files(options: TokenizerOptions, data_dir: Path) -> list[Path]:
@@ -184,8 +192,8 @@ def run(options: TokenizerOptions, analysis: Path, data_dir: Path, out: Path) ->
     # a function, since it is read twice: for the alphabet and in training
     lines = partial(corpus_lines, analysis, limit=options.limit_characters)
     base = load_base(data_dir / options.base, analyzer) if options.base else None
-    alphabet, backend = train(options, lines)
-    if base is not None and options.keep == "all":
+    alphabet, backend = train(options, lines, base if options.grows else None)
+    if base is not None and options.grows:
         backend = grow_vocabulary(base, backend, options.subword.vocab_size)
     if (supported := backend.get_vocab_size()) < options.subword.vocab_size:
         raise UserError(
@@ -217,11 +225,16 @@ def other_tokenizers(options: TokenizerOptions, data_dir: Path) -> dict[str, Any
     }
 
 
-def train(options: TokenizerOptions, lines: Callable[[str], Iterator[str]]) -> tuple[list[str], Tokenizer]:
-    """The alphabet, and a backend with at most `vocab_size` tokens. `lines` reads the corpus for the activity that is
-    given. Raises UserError when special tokens and alphabet alone exceed that size."""
-    size = options.subword.vocab_size
-    alphabet = alphabet_of(lines("counting characters"), options.limit_alphabet or max(size // 4, min(size // 2, 2000)))
+def train(
+    options: TokenizerOptions, lines: Callable[[str], Iterator[str]], grown: Tokenizer | None = None
+) -> tuple[list[str], Tokenizer]:
+    """The alphabet, and a backend with at most `vocab_size` tokens, whose tokens `grown` is to get. `lines` reads the
+    corpus for the activity that is given. Raises UserError when special tokens and alphabet alone exceed that size."""
+    size, characters = options.subword.vocab_size, lines("counting characters")
+    if grown and options.limit_alphabet is None:
+        alphabet = grown_alphabet(characters, grown, size)
+    else:
+        alphabet = alphabet_of(characters, options.limit_alphabet or max(size // 4, min(size // 2, 2000)))
     if len(alphabet) + len(SPECIAL_TOKENS) > size:
         raise UserError(
             f"tokenizer.subword.vocab_size is {size}, which has no room for {len(alphabet)} characters and "

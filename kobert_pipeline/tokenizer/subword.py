@@ -46,11 +46,20 @@ def lines_within_alphabet(lines: Lines, alphabet: list[str]) -> Iterator[str]:
 
 def alphabet_of(lines: Iterable[str], limit: int) -> list[str]:
     """The `limit` commonest characters in code point order."""
+    return sorted(commonest(count_characters(lines))[:limit])
+
+
+def count_characters(lines: Iterable[str]) -> Counter[str]:
+    """How often each character occurs, without the spaces between morphemes."""
     counts: Counter[str] = Counter()
     for line in lines:
         counts.update(line)
     counts.pop(" ", None)
+    return counts
+
+
+def commonest(counts: Counter[str]) -> list[str]:
+    """The characters, the commonest first."""
     # ties are broken by code point: the trainers' own limit breaks them by chance, and the same corpus must give the
     # same vocabulary
-    commonest = sorted(counts, key=lambda character: (-counts[character], character))[:limit]
-    return sorted(commonest)
+    return sorted(counts, key=lambda character: (-counts[character], character))

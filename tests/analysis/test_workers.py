@@ -220,7 +220,7 @@ def test_workers_that_cannot_start_are_no_documents_fault():
         (None, "does not exist"),
         ("", "is empty"),
         ("모델\n모델\tNNQ\n", r"words.tsv, line 2: .*'NNQ' is no tag.*did you mean"),
-        ("대한 민국\n", r"a form without white space.*'민국' is no tag"),
+        ("대한 민국\n", r"a form without white space.*'민국' is no tag, such as NNG; join the parts of a word"),
         ("모델,NNP\n구상금\n", r"line 1: '모델,NNP' has its tag after a comma; put a tab"),
         ("구상금,nng,3\n", r"line 1: '구상금,nng,3' has its tag after a comma"),
         ("구상금, NNG\n", r"line 1: '구상금,' has its tag after a comma"),
@@ -241,6 +241,8 @@ def test_a_word_may_be_called_like_a_tag_and_have_a_comma(tmp_path):
     (tmp_path / "words.tsv").write_text("IC\nMM\tNNP\n1,000원권\n", encoding="utf-8")
     analyzer = AnalysisOptions(analyzer={"name": "kiwi", "user_dictionary": "words.tsv"}).analyzer
     assert [word[:2] for word in analyzer.user_words(tmp_path)] == [("IC", "NNG"), ("MM", "NNP"), ("1,000원권", "NNG")]
+    (read,) = analyzer.taken_for(tmp_path)
+    assert read == "words.tsv is read as a user dictionary, words: 3, for example: IC (tag NNG, score 12)"
 
 
 def test_a_word_of_a_user_dictionary_is_one_morpheme_whatever_follows_it(tmp_path):

@@ -1,21 +1,25 @@
 """The whole corpus stage on small trees: what is dropped, why, and that the counts add up."""
 
 import json
+from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet
 import pytest
 from front_end import CORPORA
 
 from kobert_pipeline.cli.run_results import characters_by_source, corpus_results
-from kobert_pipeline.corpus.document import document_parts, read_documents
+from kobert_pipeline.corpus.document import document_parts, is_from, read_documents
 from kobert_pipeline.corpus.filters import FilterOptions
 from kobert_pipeline.corpus.phases import task_inputs
+from kobert_pipeline.corpus.reader import Skipped
 from kobert_pipeline.corpus.readers.jsonl import JsonLines
 from kobert_pipeline.corpus.readers.nsmc import Nsmc
 from kobert_pipeline.corpus.readers.squad import Squad
 from kobert_pipeline.corpus.readers.text import Text
-from kobert_pipeline.corpus.stage import SAMPLES, CorpusOptions, raw_files, run
+from kobert_pipeline.corpus.stage import SAMPLES, VERSION, CorpusOptions, raw_files, run, version
 from kobert_pipeline.errors import UserError
+from kobert_pipeline.pipeline.preflight import source_names
 
 HELD = "이 영화는 정말로 재미있고 감동적이었습니다"
 OTHER = "배우들의 연기가 훌륭해서 두 번이나 보았어요"
@@ -212,3 +216,24 @@ def test_the_corpus_counts_the_characters_of_each_source_and_those_it_keeps(tmp_
 def test_a_source_of_which_something_was_lost_is_not_kept_whole(kept: int, share: str) -> None:
     counts = {"a.txt": {"characters_in": 1_000_000, "characters_kept": kept}}
     assert characters_by_source(counts) == [f"a.txt: {share}% of 1,000,000 characters kept"]
+
+
+@pytest.mark.parametrize(
+    ("by", "sources"),
+    [
+        ("blank_line", ["a/1.txt", "b/1.txt", "2.txt"]),
+        ("line", ["a/1.txt", "b/1.txt", "2.txt"]),
+        ("file", ["**/*.txt"]),
+    ],
+)
+def test_where_each_file_is_a_document_all_files_are_one_source(by: Any, sources: list[str], tmp_path: Path) -> None:
+    for name in ("a/1.txt", "b/1.txt", "2.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("한 줄\n\n다음 줄", encoding="utf-8")
+    options = CorpusOptions(sources=[Text(path="**/*.txt", documents_by=by)])
+    documents = [document for unit in task_inputs(options, tmp_path) for document in unit.documents(Skipped())]
+    assert {document.id.partition("#")[0] for document in documents} == {"a/1.txt", "b/1.txt", "2.txt"}
+    assert {document.source for document in documents} == set(sources)
+    assert source_names(options, tmp_path) == sorted(sources), "the names that options such as pretrain.sources take"
+    assert all(is_from(source, ["*.txt"]) for source in sources)
+    assert (version(options) == VERSION) == (by != "file")

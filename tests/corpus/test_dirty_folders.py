@@ -387,6 +387,6 @@ def test_a_folder_that_datasets_reads_is_named_as_the_recipe_names_it(tmp_path):
     (tmp_path / "reviews").mkdir()
     reader = HubDataset(path="reviews")
     assert reader.files_to_check(tmp_path) == [tmp_path / "reviews"]
-    assert reader.source_of(tmp_path / "reviews") == "reviews"
+    assert reader.source_of(tmp_path / "reviews", {}) == "reviews"
     with pytest.raises(UserError, match=r"gone is not a folder below .*; for a data set of the Hub set the revision"):
         HubDataset(path="gone").files_to_check(tmp_path)

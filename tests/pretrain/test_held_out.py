@@ -323,7 +323,7 @@ def test_how_often_is_evaluated_changes_no_weight(folders: tuple[Path, Path], tm
                 "held_out_after": {"loss": 3, "perplexity_per_character": 31},
                 "held_out_sources": 500,
             },
-            "character 40.12 -> 31.00 (of all held-out texts, as they are from 500 files)",
+            "character 40.12 -> 31.00 (of all held-out texts, as they are from 500 sources)",
         ),
     ],
 )

@@ -117,7 +117,7 @@ def test_a_name_that_no_file_of_the_corpus_has_is_refused_before_anything_runs(k
         settings = [part for one in settings for part in ("--set", one)]
         given = ["tiny", "--run-dir", tmp_path / "run"]
         refused = kobert("run", *given, *[one.replace("%s", "wicki*") for one in settings])
-        assert f"{option} has 'wicki*', which is the name of no file of the corpus: they are " in refused.complaint
+        assert f"{option} has 'wicki*', which is the name of no source of the corpus: they are " in refused.complaint
         assert not list(tmp_path.rglob("*.parquet"))
         name = refused.complaint.partition("they are ")[2].split(",")[0].split(";")[0]
         accepted = kobert("check", *given, *[one.replace("%s", name) for one in settings])

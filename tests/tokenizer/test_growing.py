@@ -3,6 +3,7 @@
 import itertools
 import re
 import shutil
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,17 @@ from tokenizers import Tokenizer
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import read_json, write_json
 from kobert_pipeline.morphemes.morpheme_tokenizer import VOCABULARY_FILE
-from kobert_pipeline.tokenizer.growing import CONFIG_FILE, ORIGINS_FILE, base_files
+from kobert_pipeline.morphemes.raw_text_backend import read_morpheme_backend
+from kobert_pipeline.tokenizer.growing import CONFIG_FILE, MIN_USES, ORIGINS_FILE, base_files, grown_alphabet
 from kobert_pipeline.tokenizer.special_tokens import UNK_ID
-from kobert_pipeline.tokenizer.stage import TokenizerOptions, other_files, other_tokenizers, raw_files, run
+from kobert_pipeline.tokenizer.stage import (
+    TokenizerOptions,
+    corpus_lines,
+    other_files,
+    other_tokenizers,
+    raw_files,
+    run,
+)
 
 MODELS = Path(__file__).parents[2] / "models"
 
@@ -79,11 +88,30 @@ def test_grown_old_pieces_keep_their_ids(old, grown):
     assert len(vocabulary(grown)) == len(set(vocabulary(grown))) == NEW
 
 
-def test_grown_new_pieces_are_the_first_that_training_anew_learns_and_numbers_come_last(old, grown, swapped):
+def test_grown_new_pieces_are_the_first_that_training_anew_learns_and_numbers_come_last(old, front_end, tmp_path):
+    grown, swapped = (
+        train(front_end, tmp_path / keep, base=str(old), keep=keep, limit_alphabet=400) for keep in ("all", "nothing")
+    )
     lacking = [piece for piece in vocabulary(swapped) if piece not in vocabulary(old)]
     lacking.sort(key=lambda piece: len(piece.strip("▁")) > 1 and re.search(r"\d", piece) is not None)
     assert re.search(r"\d", lacking[-1])
     assert vocabulary(grown)[OLD:] == lacking[: NEW - OLD]
+
+
+def test_grown_new_characters_are_the_commonest_and_none_that_is_rare(old, grown, front_end):
+    used = Counter("".join(corpus_lines(front_end.analysis)).replace(" ", ""))
+    lacking = sorted(used.keys() - set(vocabulary(old)), key=lambda character: (-used[character], character))
+    new = [piece for piece in vocabulary(grown)[OLD:] if len(piece) == 1]
+    assert len(new) == (NEW - OLD) // 4 and used[lacking[len(new)]] >= MIN_USES, "the share is what limits them here"
+    assert new == sorted(lacking[: len(new)])
+
+
+def test_grown_new_characters_occur_several_times(old):
+    base = read_morpheme_backend(old / VOCABULARY_FILE)
+    assert "다" in base.get_vocab() and not {"㎡", "學"} & base.get_vocab().keys()
+    lines = ["㎡" * MIN_USES, "學" * (MIN_USES - 1) + " 다"]
+    assert grown_alphabet(lines, base, NEW) == sorted("㎡다")
+    assert grown_alphabet(lines, base, OLD + 3) == ["다"], "a quarter of three tokens is none"
 
 
 def test_grown_origins_are_the_old_ids_of_their_spelling(old, grown):

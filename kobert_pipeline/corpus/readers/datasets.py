@@ -1,6 +1,6 @@
 """A data set of the Hugging Face Hub, streamed, or a local folder with the same layout."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -61,7 +61,7 @@ class HubDataset(Ordered):
         self.matching_files(data_dir)
         return self.groups(data_dir)[0]
 
-    def source_of(self, path: Path) -> str:
+    def source_of(self, path: Path, labels: Mapping[Path, str]) -> str:
         """The path as the recipe gives it, for a folder too."""
         return self.path
 

@@ -45,6 +45,11 @@ class Html(Ordered):
     """Encoding of the pages; null: UTF-8 where a page is valid UTF-8, else what its meta element says (euc-kr means
     CP949, as in browsers)."""
 
+    @property
+    def files_are_documents(self) -> bool:
+        """A page is a document."""
+        return True
+
     def documents(self, path: Path) -> Iterator[Document]:
         """One document: the title and the paragraphs of the main text, a line each. Raises UnreadableInput for a page
         without text and for a file that is not a page."""

@@ -31,6 +31,11 @@ class Text(Encoded, Ordered):
         ends = {"blank_line": "up to each blank line", "line": "a line", "file": "a file"}[self.documents_by]
         return f"{self.name} with one document {ends} (documents_by)"
 
+    @property
+    def files_are_documents(self) -> bool:
+        """As `documents_by` says."""
+        return self.documents_by == "file"
+
     def documents(self, path: Path) -> Iterator[Document]:
         """One per block of lines. Raises UnreadableInput for a file that has only blank lines, or that another reader
         should read (subtitles, a chat log, HTML, CSV, ...)."""
