@@ -113,7 +113,7 @@ class TextIndex:
         if vector.shape != self.vectors[0].shape or vector @ self.vectors[0] < SAME:
             raise UserError(
                 f"{self.folder} was made with another checkpoint, for its vectors are others; give that one, or make "
-                "the index again"
+                "the index again, for any checkpoint with --by bm25"
             )
 
     def bm25(self) -> Scores:

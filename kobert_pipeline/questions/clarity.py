@@ -73,6 +73,8 @@ _CONJUNCTIONS = """
 """
 CONJUNCTIONS = frozenset(_CONJUNCTIONS.split())
 """Adverbs that join a sentence to the one before it."""
+SUPPOSING = ("가사", "설령", "설사", "가령")
+"""Adverbs that begin what is not said to be so; Kiwi takes the first for a noun."""
 STATEMENT_ENDS = ("고", "며", "으며", "지만", "으나", "나")
 """Endings of clauses that are statements of their own, unlike 비추어 and 정하여서는."""
 JOINING = frozenset([*UNFINISHED, "둘러싸", "포함하", "더불", "가지", "두", "놓"])
@@ -127,6 +129,12 @@ def why_not_asked_about(sentence: Sequence[TaggedMorpheme]) -> str:
         return "citation"
     if any(second.form == ":" and first.tag != "SN" for first, second in pairwise(words)):
         return "label"
+    if words[0].form in SUPPOSING:
+        return "supposition"
+    if any(first.tag == "SP" and second.form == "이하" for first, second in pairwise(words)):
+        return "definition"  # …, 이하 선행소송이라 한다
+    if any((word.form, word.tag) == ("각각", "MAG") for word in words):
+        return "respectively"  # each of several is said of one of several
     # a question would begin after the marks: ○○ 대학교, ○주식회사, but not 2×3
     if any(
         first.tag == "SW" and TAKEN_OUT.fullmatch(first.form) and second.tag.startswith("NN")
@@ -321,8 +329,11 @@ def why_pointing(morphemes: Sequence[Morph | TaggedMorpheme]) -> str:
         if form in POINTING and following and (
             tag.startswith(("MM", "VA", "XR"))
             or (tag in ("NNG", "XPN") and following.startswith(("N", "MM", "XPN", "SN", "SL")))
-            or (form in ("위", "아래", "다음") and following.startswith("J"))
+            or (form in ("위", "아래", "다음") and following.startswith(("J", "SS")))
         ):  # fmt: skip
+            return "pointer"
+        # 이상의 소견, but not 60점 이상의 점수
+        if (form, following) == ("이상", "JKG") and not before.startswith(("N", "SN", "X")):
             return "pointer"
         # 지난 10년, and 같은 날, but not 이와 같은 날
         if following == "ETM" and (form == "지나" or (form == "같" and before not in ("JC", "JKB"))):
