@@ -49,7 +49,7 @@ WRITES = (*PARTS, *WORK_FILES, *LOG_FILES)
 
 def version(options: CorpusOptions) -> int:
     """The version of what the stage makes with these options."""
-    # until version 13 each document of its own file was a source of its own; other corpora are still the same
+    # in version 13 each file of one document was a source of its own; other corpora are still the same
     return VERSION + any(reader.files_are_documents for reader in options.sources)
 
 
