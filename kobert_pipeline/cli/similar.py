@@ -35,7 +35,7 @@ IN = "A file of texts to search in, one per line, or with --column a table; - re
 In = Annotated[list[str] | None, typer.Option("--in", metavar="FILE", help=IN)]
 GOLD = "Evaluate: questions in SQuAD form or a table, which must find their own context among all contexts."
 Gold = Annotated[Path | None, typer.Option(metavar="FILE", help=GOLD)]
-BY = "A pooling (as kobert embed), bm25 or hybrid. Repeatable; default: the pooling of training, with --index hybrid."
+BY = "A pooling (as kobert embed), bm25, hybrid. Repeatable; default: the pooling of training, of an index hybrid."
 By = Annotated[list[str] | None, typer.Option(metavar="METHOD", help=BY)]
 AsJsonRows = Annotated[bool, typer.Option("--json", help="Print one JSON object per result, with --gold one.")]
 TopK = Annotated[int | None, typer.Option(min=1, help="Texts shown per query; default: 5.")]

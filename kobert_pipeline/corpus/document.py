@@ -42,7 +42,8 @@ def is_from(source: str, patterns: Iterable[str]) -> bool:
     # name another one has too is its path, which its name still matches
     paths = {source, source.rpartition("/")[2]}
     names = {path.removesuffix(suffix) for path in paths for suffix in ("", *COMPRESSED)}
-    return any(name_matches(name, pattern) for pattern in patterns for name in names)
+    # the source of files of one document each is a pattern itself
+    return any(pattern == source or any(name_matches(name, pattern) for name in names) for pattern in patterns)
 
 
 def first_unmatched(patterns: Iterable[str], sources: Collection[str]) -> str | None:

@@ -122,9 +122,12 @@ class Reader(Plugin):
         return False
 
     def source_of(self, path: Path, labels: Mapping[Path, str]) -> str:
-        """What the documents of a file name as their source: the file, by its label if it has one, or `path` as the
-        recipe gives it."""
-        return self.title() if self.files_are_documents else labels.get(path, path.name)
+        """What the documents of a file name as their source: the file, by its label if it has one, or for all files
+        that are documents the `path` of the recipe."""
+        if not self.files_are_documents:
+            return labels.get(path, path.name)
+        first, *more = self.patterns()
+        return f"{first} and {len(more)} more" if more else first
 
     def groups(self, data_dir: Path) -> list[list[Path]]:
         """The files that must be read together: each by itself, or all of them where there is a limit."""

@@ -58,7 +58,7 @@ class Distillation(Options):
     """Names of earlier fine-tunings on the same features. The probabilities of each teacher's seeds are averaged, and
     then the averages of all teachers."""
     sources: tuple[str, ...] = ()
-    """Names of the corpus files whose paragraphs are labelled, such as [raw_reviews.jsonl]; none: all of the corpus."""
+    """Names of the sources whose paragraphs are labelled, such as [raw_reviews.jsonl]; none: all of the corpus."""
     texts: int = Field(250_000, gt=0)
     """Number of different paragraphs, drawn at random; all there are if there are fewer. Texts of the labelled sets are
     left out: their labels are known, and a student that has learned what its teachers say of dev could not be judged

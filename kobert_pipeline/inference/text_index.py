@@ -64,8 +64,8 @@ class TextIndex:
 
     @property
     def methods(self) -> list[str]:
-        """How it can be searched, the default first. Both together are never far below the better one, which is BM25
-        for a model that was not trained to search, and neither alone for one that was (docs/results/retrieval.md)."""
+        """How it can be searched, the default first: words and vectors together, for vectors alone find little with a
+        model that was not trained to search (docs/results/retrieval.md)."""
         return ["hybrid", self.pooling, "bm25"] if self.pooling else ["bm25"]
 
     def open_files(self) -> None:
@@ -112,8 +112,8 @@ class TextIndex:
         (vector,) = normalized(embedder.reading(self.about["long"]).embed([self.row(0)["text"]]))
         if vector.shape != self.vectors[0].shape or vector @ self.vectors[0] < SAME:
             raise UserError(
-                f"{self.folder} was made with another checkpoint, for its vectors are others; give that one, or make "
-                "the index again, for any checkpoint with --by bm25"
+                f"{self.folder} was made with another checkpoint, for its vectors are others; give that one, search "
+                "with --by bm25, or make the index again (to serve any checkpoint with --by bm25)"
             )
 
     def bm25(self) -> Scores:

@@ -17,7 +17,7 @@ from kobert_pipeline.tables.data_files import distinct_labels
 from kobert_pipeline.training.hf_config import max_input_length, with_model_type
 
 NAMES_SHOWN = 10
-"""Corpus files that an error names."""
+"""Sources of the corpus that an error names."""
 
 
 def validate_checkpoint(recipe: Recipe, run_dir: Path) -> None:
@@ -62,7 +62,7 @@ def refuse_missing_heads(recipe: Recipe, config: dict[str, Any], checkpoint: str
 
 
 def refuse_unmatched(corpus: CorpusOptions | None, data_dir: Path, patterns_of: Mapping[str, Sequence[str]]) -> None:
-    """Raise UserError for a pattern that matches no file of the corpus; `patterns_of`: {option: its patterns}."""
+    """Raise UserError for a pattern that matches no source of the corpus; `patterns_of`: {option: its patterns}."""
     if corpus is None or not any(patterns_of.values()):
         return
     try:
@@ -73,8 +73,8 @@ def refuse_unmatched(corpus: CorpusOptions | None, data_dir: Path, patterns_of: 
         if (pattern := first_unmatched(patterns, names)) is not None:
             raise UserError(
                 f"{option} has {pattern!r}, which is the name of no source of the corpus: they are "
-                f"{list_first(names, NAMES_SHOWN)}; give names of "
-                "files without their folders (* matches any text), or leave it out for all of them"
+                f"{list_first(names, NAMES_SHOWN)}; give such names, of files without their "
+                "folders (* matches any text), or leave it out for all of them"
             )
 
 

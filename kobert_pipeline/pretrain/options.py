@@ -26,8 +26,8 @@ class Phase(Options):
     batch_tokens: int | None = Field(None, ge=64)
     """Tokens per step in this phase; null: pretrain.batch_tokens."""
     sources: tuple[str, ...] | None = None
-    """Names of the files whose texts this phase sees, so that a training may end on the domain that matters (Gururangan
-    et al. 2020); null: pretrain.sources."""
+    """Names of the sources whose texts this phase sees, so that a training may end on the domain that matters
+    (Gururangan et al. 2020); null: pretrain.sources."""
 
 
 class PretrainOptions(Options):
@@ -45,8 +45,9 @@ class PretrainOptions(Options):
     """Token budget: how many tokens are seen in total. 0, for a recipe with a checkpoint: it is not pretrained further,
     and the corpus is for the examples that are made from it."""
     sources: tuple[str, ...] = ()
-    """Names of the files whose texts are trained on, such as [raw_reviews.jsonl, news-*]; none: all of the corpus. The
-    held-out loss is always measured on all files."""
+    """Names of the sources whose texts are trained on, such as [raw_reviews.jsonl, news-*]: a file without its folders,
+    or the `path` of files that are a document each; none: all of the corpus. The held-out loss is always measured on
+    all."""
     phases: tuple[Phase, ...] = ()
     """Parts of the budget with their own sequence length, batch size or sources, in order: [{share: 0.9, max_length:
     128}, {share: 0.1, max_length: 512}]."""

@@ -129,8 +129,8 @@ def why_not_asked_about(sentence: Sequence[TaggedMorpheme]) -> str:
         return "citation"
     if any(second.form == ":" and first.tag != "SN" for first, second in pairwise(words)):
         return "label"
-    if words[0].form in SUPPOSING:
-        return "supposition"
+    if words[0].form in SUPPOSING and any(word.tag == "EC" and word.form.endswith("도") for word in words):
+        return "supposition"  # 가사 … 하더라도, but not 가사 노동은
     if any(first.tag == "SP" and second.form == "이하" for first, second in pairwise(words)):
         return "definition"  # …, 이하 선행소송이라 한다
     if any((word.form, word.tag) == ("각각", "MAG") for word in words):
@@ -333,7 +333,7 @@ def why_pointing(morphemes: Sequence[Morph | TaggedMorpheme]) -> str:
         ):  # fmt: skip
             return "pointer"
         # 이상의 소견, but not 60점 이상의 점수
-        if (form, following) == ("이상", "JKG") and not before.startswith(("N", "SN", "X")):
+        if (index, form, following) == (0, "이상", "JKG"):
             return "pointer"
         # 지난 10년, and 같은 날, but not 이와 같은 날
         if following == "ETM" and (form == "지나" or (form == "같" and before not in ("JC", "JKB"))):

@@ -51,7 +51,7 @@ class CorpusPairs(Options):
     """With `questions`: so many paragraphs that BM25 ranks first for a question and that do not have its answer, as
     texts that do not belong to it (hard negatives). The task rerank needs some."""
     sources: tuple[str, ...] = ()
-    """Names of the corpus files whose paragraphs are taken, such as [kowiki*]; none: all of the corpus."""
+    """Names of the sources whose paragraphs are taken, such as [kowiki*]; none: all of the corpus."""
     rules: Rules = RULES
     """Version of the rules for questions, as in `synthesize`."""
 

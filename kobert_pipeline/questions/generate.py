@@ -77,8 +77,8 @@ FORMS_OF_PARTICLES = (("은", "는"), ("이", "가"), ("을", "를"), ("과", "�
 AFTER_CONSONANT = {form: forms[0] for forms in FORMS_OF_PARTICLES for form in forms}
 SEED = 1
 """Random seed of all choices."""
-Rules = Literal[13]
-RULES: Rules = 13
+Rules = Literal[14]
+RULES: Rules = 14
 """Version of the rules."""
 
 
@@ -90,7 +90,7 @@ class QuestionGeneration(Options):
     per_context: int = Field(2, gt=0)
     """Largest number of questions on one paragraph."""
     sources: tuple[str, ...] = ()
-    """Names of the corpus files whose paragraphs are asked about, such as [kowiki*]; none: all of the corpus."""
+    """Names of the sources whose paragraphs are asked about, such as [kowiki*]; none: all of the corpus."""
     noise: float = Field(0, ge=0, lt=1, exclude_if=lambda value: not value)
     """How likely each word of a question is left out, except what it asks with; the parts of most questions then stand
     in another order, too. So they become more like people's, which have half of their words in the text: with 0.5 a

@@ -24,7 +24,7 @@ from kobert_pipeline.serve.model_facts import attention_row, card_scores
 
 class Ranking(NamedTuple):
     """Texts (None: those of the index) to rank by their similarity to a query, by one of `similar.METHODS` (None: the
-    pooling that the model was trained with, or that of the index); the `top_k` best are returned."""
+    pooling that the model was trained with, of an index its first); the `top_k` best are returned."""
 
     query: str
     texts: list[str] | None

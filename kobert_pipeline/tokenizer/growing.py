@@ -16,7 +16,7 @@ from kobert_pipeline.files import read_json
 from kobert_pipeline.morphemes.morpheme import WORD_MARK
 from kobert_pipeline.morphemes.raw_text_backend import read_morpheme_backend
 from kobert_pipeline.tokenizer.plain import folder_with_analyzer
-from kobert_pipeline.tokenizer.special_tokens import UNK_ID
+from kobert_pipeline.tokenizer.special_tokens import SPECIAL_TOKENS, UNK_ID
 from kobert_pipeline.tokenizer.subword import commonest, count_characters
 
 ORIGINS_FILE = "origins.json"
@@ -74,9 +74,8 @@ def grown_alphabet(lines: Iterable[str], base: Tokenizer, vocab_size: int) -> li
     return sorted([*(character for character in counts if character in known), *new[:limit]])
 
 
-def grow_vocabulary(base: Tokenizer, trained: Tokenizer, vocab_size: int) -> Tokenizer:
-    """`base` with the special tokens and then the first tokens of `trained` that it lacks, those with digits last, up
-    to `vocab_size`. Raises UserError where `base` is not WordPiece or `vocab_size` is too small."""
+def refuse_unfit(base: Tokenizer, vocab_size: int) -> None:
+    """Raise UserError where `base` is not WordPiece, or has no room in `vocab_size` beside the special tokens."""
     # WordPiece needs nothing but a list of tokens: it takes the longest match, without merges or scores
     if not isinstance(base.model, models.WordPiece):
         kind = type(base.model).__name__
@@ -85,17 +84,23 @@ def grow_vocabulary(base: Tokenizer, trained: Tokenizer, vocab_size: int) -> Tok
             "nothing to swap it"
         )
     vocabulary = base.get_vocab()
+    if (needed := len(vocabulary.keys() | SPECIAL_TOKENS)) > vocab_size:
+        raise UserError(
+            f"tokenizer.subword.vocab_size is {vocab_size}, but the {len(vocabulary)} tokens of tokenizer.base and the "
+            f"special tokens that it lacks are {needed}; raise it to {needed} or more, or set keep: nothing"
+        )
+
+
+def grow_vocabulary(base: Tokenizer, trained: Tokenizer, vocab_size: int) -> Tokenizer:
+    """`base` with the special tokens and then the first tokens of `trained` that it lacks, those with digits last, up
+    to `vocab_size`."""
+    vocabulary = base.get_vocab()
     # by content, the base's tokens last: a token that both have keeps the form of the base
     special = {
         token.content: token
         for backend in (trained, base)
         for _, token in sorted(backend.get_added_tokens_decoder().items())
     }
-    if (needed := len(vocabulary.keys() | special)) > vocab_size:
-        raise UserError(
-            f"tokenizer.subword.vocab_size is {vocab_size}, but the {len(vocabulary)} tokens of tokenizer.base and the "
-            f"special tokens that it lacks are {needed}; raise it to {needed} or more, or set keep: nothing"
-        )
     # ids are in the order of training: the alphabet first, then the pieces of the most frequent pairs. Tokens with
     # digits come last: the numbers of a small corpus are many and rare, and their pieces (10-2) cut others
     # a stable sort: in both groups the tokens stay in the order of training

@@ -29,6 +29,7 @@ from kobert_pipeline.tokenizer.growing import (
     grown_alphabet,
     load_base,
     origins,
+    refuse_unfit,
     tokens_by_id,
     vocabulary_forms,
 )
@@ -134,6 +135,11 @@ class TokenizerOptions(Options):
         """Whether the vocabulary of `base` is kept, and grown."""
         return self.base is not None and self.keep == "all"
 
+    @property
+    def leaves_out_rare_characters(self) -> bool:
+        """Whether of the characters that `base` lacks only the common ones become tokens."""
+        return self.grows and self.limit_alphabet is None
+
     @model_validator(mode="after")
     def _takes_words(self) -> "TokenizerOptions":
         if self.user_words and not self.subword.grows:
@@ -153,7 +159,7 @@ def version(options: TokenizerOptions) -> int:
     """The version of what the stage makes with these options."""
     # what changed since version 3: words took the place of other tokens, and a base grew by all characters it lacks;
     # vocabularies without these are still the same
-    return VERSION + options.user_words + 2 * (options.grows and options.limit_alphabet is None)
+    return VERSION + options.user_words + 2 * options.leaves_out_rare_characters
 
 
 def raw_files(options: TokenizerOptions, data_dir: Path) -> list[Path]:
@@ -192,13 +198,17 @@ def run(options: TokenizerOptions, analysis: Path, data_dir: Path, out: Path) ->
     # a function, since it is read twice: for the alphabet and in training
     lines = partial(corpus_lines, analysis, limit=options.limit_characters)
     base = load_base(data_dir / options.base, analyzer) if options.base else None
-    alphabet, backend = train(options, lines, base if options.grows else None)
-    if base is not None and options.grows:
-        backend = grow_vocabulary(base, backend, options.subword.vocab_size)
+    grown = base if options.grows else None
+    if grown is not None:
+        refuse_unfit(grown, options.subword.vocab_size)
+    alphabet, backend = train(options, lines, grown)
+    if grown is not None:
+        backend = grow_vocabulary(grown, backend, options.subword.vocab_size)
     if (supported := backend.get_vocab_size()) < options.subword.vocab_size:
+        new_characters = len(set(alphabet) - grown.get_vocab().keys()) if grown else 0
         raise UserError(
             f"tokenizer.subword.vocab_size is {options.subword.vocab_size}, but this corpus supports {supported} "
-            f"tokens; {advice(supported, len(alphabet), options.limit_alphabet)}"
+            f"tokens; {advice(options, supported, len(alphabet), new_characters)}"
         )
     if options.user_words:
         backend = add_words(backend, vocabulary_forms(analyzer))
@@ -231,7 +241,7 @@ def train(
     """The alphabet, and a backend with at most `vocab_size` tokens, whose tokens `grown` is to get. `lines` reads the
     corpus for the activity that is given. Raises UserError when special tokens and alphabet alone exceed that size."""
     size, characters = options.subword.vocab_size, lines("counting characters")
-    if grown and options.limit_alphabet is None:
+    if grown and options.leaves_out_rare_characters:
         alphabet = grown_alphabet(characters, grown, size)
     else:
         alphabet = alphabet_of(characters, options.limit_alphabet or max(size // 4, min(size // 2, 2000)))
@@ -244,8 +254,13 @@ def train(
     return alphabet, options.subword.train(partial(lines, "counting words"), alphabet, SPECIAL_TOKENS)
 
 
-def advice(supported: int, alphabet: int, limit_alphabet: int | None) -> str:
-    """What to do when the corpus supports only `supported` tokens with an alphabet of `alphabet` characters."""
+def advice(options: TokenizerOptions, supported: int, alphabet: int, new_characters: int) -> str:
+    """What to do when the corpus supports only `supported` tokens with an alphabet of `alphabet` characters,
+    `new_characters` of which a base lacks."""
+    limit_alphabet = options.limit_alphabet
+    if options.leaves_out_rare_characters:
+        # of a smaller vocabulary fewer characters are a part, down to none
+        return f"set tokenizer.subword.vocab_size={supported - new_characters} or less, or add text"
     if supported >= MIN_VOCAB_SIZE:
         # with the alphabet named too: its default depends on the size, so the smaller size alone would change it
         return f"set both tokenizer.subword.vocab_size={supported} and tokenizer.limit_alphabet={alphabet}, or add text"

@@ -241,8 +241,6 @@ def test_a_word_may_be_called_like_a_tag_and_have_a_comma(tmp_path):
     (tmp_path / "words.tsv").write_text("IC\nMM\tNNP\n1,000원권\n", encoding="utf-8")
     analyzer = AnalysisOptions(analyzer={"name": "kiwi", "user_dictionary": "words.tsv"}).analyzer
     assert [word[:2] for word in analyzer.user_words(tmp_path)] == [("IC", "NNG"), ("MM", "NNP"), ("1,000원권", "NNG")]
-    (read,) = analyzer.taken_for(tmp_path)
-    assert read == "words.tsv is read as a user dictionary, words: 3, for example: IC (tag NNG, score 12)"
 
 
 def test_a_word_of_a_user_dictionary_is_one_morpheme_whatever_follows_it(tmp_path):

@@ -56,6 +56,12 @@ def test_a_changed_stage_is_refused_with_the_command_that_runs_it_alone(
     assert dependent == "not up to date, because an earlier stage is not done: analysis"
 
 
+def test_what_a_user_dictionary_is_read_as_is_shown(texts: Path, kobert: Callable[..., Any]) -> None:
+    Path("words.tsv").write_text("# 용어\n선의취득\n구상금청구권\tNNP\t9\n", encoding="utf-8")
+    shown = kobert("check", texts, "--set", "analysis.analyzer={name: kiwi, user_dictionary: words.tsv}").out
+    assert "words.tsv is read as a user dictionary, words: 2, for example: 선의취득 (tag NNG, score 12)" in shown
+
+
 def test_memory_is_estimated_without_the_data(texts: Path, kobert: Callable[..., Any]) -> None:
     Path("글.txt").unlink()
     checked = kobert("check", texts)

@@ -12,10 +12,13 @@ from kobert_pipeline.cli.run_results import characters_by_source, corpus_results
 from kobert_pipeline.corpus.document import document_parts, is_from, read_documents
 from kobert_pipeline.corpus.filters import FilterOptions
 from kobert_pipeline.corpus.phases import task_inputs
-from kobert_pipeline.corpus.reader import Skipped
+from kobert_pipeline.corpus.reader import Reader, Skipped
+from kobert_pipeline.corpus.readers.html import Html
+from kobert_pipeline.corpus.readers.json import Json
 from kobert_pipeline.corpus.readers.jsonl import JsonLines
 from kobert_pipeline.corpus.readers.nsmc import Nsmc
 from kobert_pipeline.corpus.readers.squad import Squad
+from kobert_pipeline.corpus.readers.subtitles import Subtitles
 from kobert_pipeline.corpus.readers.text import Text
 from kobert_pipeline.corpus.stage import SAMPLES, VERSION, CorpusOptions, raw_files, run, version
 from kobert_pipeline.errors import UserError
@@ -216,6 +219,29 @@ def test_the_corpus_counts_the_characters_of_each_source_and_those_it_keeps(tmp_
 def test_a_source_of_which_something_was_lost_is_not_kept_whole(kept: int, share: str) -> None:
     counts = {"a.txt": {"characters_in": 1_000_000, "characters_kept": kept}}
     assert characters_by_source(counts) == [f"a.txt: {share}% of 1,000,000 characters kept"]
+
+
+@pytest.mark.parametrize(
+    ("reader", "source"),
+    [
+        (Json(path="*.json", text="body"), "*.json"),
+        (Json(path="*.json", text="body", documents_at="data.*"), "a.json"),
+        (Subtitles(path="*.srt"), "*.srt"),
+        (Html(path="*.html"), "*.html"),
+        (JsonLines(path="*.json"), "a.json"),
+    ],
+)
+def test_the_source_is_the_file_unless_the_file_is_a_document(reader: Reader, source: str) -> None:
+    assert reader.source_of(Path("a.json"), {}) == source
+
+
+def test_a_source_is_matched_by_its_own_name_also_of_several_patterns(tmp_path: Path) -> None:
+    for name in ("1.txt", "a.txt", "2.txt"):
+        (tmp_path / name).write_text("한 줄", encoding="utf-8")
+    for path, source in (("[0-9].txt", "[0-9].txt"), (["[0-9].txt", "a.txt"], "[0-9].txt and 1 more")):
+        options = CorpusOptions(sources=[Text(path=path, documents_by="file")])
+        assert source_names(options, tmp_path) == [source] and is_from(source, [source])
+        assert not is_from(source, ["a.txt"])
 
 
 @pytest.mark.parametrize(

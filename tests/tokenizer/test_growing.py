@@ -148,6 +148,14 @@ def test_a_base_larger_than_the_size_asked_for_is_refused(front_end, tmp_path):
         train(front_end, tmp_path / "smaller", NEW, base=str(front_end.tokenizer))
 
 
+def test_what_is_advised_where_too_little_text_grows_a_base_is_accepted(front_end, old, tmp_path):
+    with pytest.raises(UserError, match="supports") as refused:
+        train(front_end, tmp_path / "large", 500_000, base=str(old))
+    advised = int(re.search(r"set tokenizer.subword.vocab_size=(\d+) or less", str(refused.value))[1])
+    assert advised > NEW
+    assert len(vocabulary(train(front_end, tmp_path / "fits", advised, base=str(old)))) == advised
+
+
 def test_a_base_of_the_size_asked_for_stays_as_it_is(front_end, old, tmp_path):
     assert vocabulary(train(front_end, tmp_path / "same", OLD, base=str(old))) == vocabulary(old)
 

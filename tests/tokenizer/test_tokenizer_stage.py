@@ -91,7 +91,8 @@ def test_a_vocabulary_too_large_for_the_text_is_refused_with_what_it_supports(fr
     ],
 )
 def test_what_is_advised_for_too_little_text_is_allowed(found: Any, limit_alphabet: Any, remedy: Any):
-    assert advice(found, 40, limit_alphabet) == remedy, (limit_alphabet, remedy)
+    options = TokenizerOptions(limit_alphabet=limit_alphabet)
+    assert advice(options, found, 40, 0) == remedy, (limit_alphabet, remedy)
     with pytest.raises(ValueError, match="greater than or equal to 100"):
         WordPiece(vocab_size=99)
 

@@ -24,6 +24,11 @@ class Json(Encoded, Ordered):
     id: str | None = None
     """Path from a document to its id; null: the document's number."""
 
+    @property
+    def files_are_documents(self) -> bool:
+        """As `documents_at` says."""
+        return not self.documents_at
+
     def documents(self, path: Path) -> Iterator[Document | UnreadableInput]:
         """One per value that `documents_at` leads to."""
         for index, document in enumerate(follow(self._content(path), self.documents_at, str(path))):

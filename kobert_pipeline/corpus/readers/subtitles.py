@@ -40,6 +40,11 @@ class Subtitles(Encoded):
 
     name: Literal["subtitles"] = "subtitles"
 
+    @property
+    def files_are_documents(self) -> bool:
+        """A file is a film, or a song."""
+        return True
+
     def documents(self, path: Path) -> Iterator[Document]:
         """One per file, or one per language of an SMI file. Raises UnreadableInput for a file that is none of these."""
         with open_lines(path, self.encoding, self.max_document_bytes) as file:
