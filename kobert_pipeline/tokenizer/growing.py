@@ -69,7 +69,7 @@ def grown_alphabet(lines: Iterable[str], base: Tokenizer, vocab_size: int) -> li
     """The characters of `lines` that `base` has, and the commonest of the others (`MIN_USES`, `MAX_CHARACTERS`), in
     code point order."""
     counts, known = count_characters(lines), base.get_vocab()
-    limit = max(0, int(MAX_CHARACTERS * (vocab_size - len(known))))
+    limit = int(MAX_CHARACTERS * (vocab_size - len(known)))
     new = [character for character in commonest(counts) if character not in known and counts[character] >= MIN_USES]
     return sorted([*(character for character in counts if character in known), *new[:limit]])
 

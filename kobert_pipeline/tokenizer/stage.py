@@ -108,8 +108,8 @@ class TokenizerOptions(Options):
     """The subword model."""
     limit_alphabet: int | None = Field(None, gt=0)
     """Number of characters that get a token of their own, the commonest first; others are [UNK]. Default: all, up to a
-    quarter of the vocabulary (half of a small one, up to 2,000); where `base` grows, of those that it lacks only the
-    ones that occur five times, up to a quarter of the new tokens."""
+    quarter of the vocabulary (half of a small one, up to 2,000); where `base` grows, of characters that it lacks only
+    such as occur five times or more, up to a quarter of the new tokens."""
     # in the fingerprint only where it is set, so that runs from before it existed stay valid
     limit_characters: int | None = Field(None, gt=0, exclude_if=lambda value: value is None)
     """Learn from about so many characters, from the beginning of each part of the corpus; null: from all of it."""
@@ -198,14 +198,14 @@ def run(options: TokenizerOptions, analysis: Path, data_dir: Path, out: Path) ->
     # a function, since it is read twice: for the alphabet and in training
     lines = partial(corpus_lines, analysis, limit=options.limit_characters)
     base = load_base(data_dir / options.base, analyzer) if options.base else None
-    grown = base if options.grows else None
-    if grown is not None:
-        refuse_unfit(grown, options.subword.vocab_size)
-    alphabet, backend = train(options, lines, grown)
-    if grown is not None:
-        backend = grow_vocabulary(grown, backend, options.subword.vocab_size)
+    kept = base if options.grows else None
+    if kept is not None:
+        refuse_unfit(kept, options.subword.vocab_size)
+    alphabet, backend = train(options, lines, kept)
+    if kept is not None:
+        backend = grow_vocabulary(kept, backend, options.subword.vocab_size)
     if (supported := backend.get_vocab_size()) < options.subword.vocab_size:
-        new_characters = len(set(alphabet) - grown.get_vocab().keys()) if grown else 0
+        new_characters = len(set(alphabet) - kept.get_vocab().keys()) if kept else 0
         raise UserError(
             f"tokenizer.subword.vocab_size is {options.subword.vocab_size}, but this corpus supports {supported} "
             f"tokens; {advice(options, supported, len(alphabet), new_characters)}"
@@ -236,13 +236,14 @@ def other_tokenizers(options: TokenizerOptions, data_dir: Path) -> dict[str, Any
 
 
 def train(
-    options: TokenizerOptions, lines: Callable[[str], Iterator[str]], grown: Tokenizer | None = None
+    options: TokenizerOptions, lines: Callable[[str], Iterator[str]], kept: Tokenizer | None = None
 ) -> tuple[list[str], Tokenizer]:
-    """The alphabet, and a backend with at most `vocab_size` tokens, whose tokens `grown` is to get. `lines` reads the
-    corpus for the activity that is given. Raises UserError when special tokens and alphabet alone exceed that size."""
+    """The alphabet, and a backend with at most `vocab_size` tokens; with `kept`, a vocabulary that grows by them, few
+    of its characters are new. `lines` reads the corpus for an activity, which it reports. Raises UserError when special
+    tokens and alphabet alone exceed that size."""
     size, characters = options.subword.vocab_size, lines("counting characters")
-    if grown and options.leaves_out_rare_characters:
-        alphabet = grown_alphabet(characters, grown, size)
+    if kept and options.leaves_out_rare_characters:
+        alphabet = grown_alphabet(characters, kept, size)
     else:
         alphabet = alphabet_of(characters, options.limit_alphabet or max(size // 4, min(size // 2, 2000)))
     if len(alphabet) + len(SPECIAL_TOKENS) > size:
