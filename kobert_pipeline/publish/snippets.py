@@ -115,7 +115,7 @@ PARTS_OF_SPEECH = """
 # and by the part of speech of the token, 0 without Kiwi; in texts of composed Hangul (NFC)
 groups = "CLASSES".split()
 classes = [0] * (len(context) + 1)
-for morpheme in Kiwi().tokenize(context):
+for morpheme in analyzer.tokenize(context):
     number = next((n for n, group in enumerate(groups, 1) if morpheme.tag.startswith(tuple(group.split("|")))), 0)
     for character in range(morpheme.start, morpheme.end):
         classes[character] = classes[character] or number
@@ -173,6 +173,7 @@ def span_example(options: dict[str, Any]) -> str:
             # before the last line, which gives the types to the model
             before, last = matches.rsplit("\n", 1)
             matches, code = f"{before}{tags}\n{last}", f"from kiwipiepy import Kiwi\n{code}"
+            code = code.replace("\nquestion, context =", "\nanalyzer = Kiwi()\nquestion, context =")
         code = code.replace("\noutputs =", matches + "\noutputs =")
     if options.get("whole_words"):
         whole_words = WHOLE_WORDS.replace("PAIRS", "".join(BRACKETS)).replace("APOSTROPHE", APOSTROPHE)
