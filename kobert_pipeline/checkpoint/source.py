@@ -3,7 +3,8 @@ of the Hugging Face Hub, which is fetched once."""
 
 import re
 from codecs import BOM_UTF8
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from unicodedata import normalize
@@ -90,6 +91,22 @@ def bundled_models() -> list[Path]:
     """The folders of the models that come with a clone of this project; none in an installed package."""
     models = folder_of_clone("models")
     return sorted(path.parent for path in models.glob(f"*/{CONFIG}")) if models else []
+
+
+@contextmanager
+def load_errors(folder: Path, where: str = "", advice: str = "copy or publish it again") -> Iterator[None]:
+    """Turn any exception of a library that reads `folder` into a UserError: the files may come from anybody, with
+    anything wrong with them. `where`: the option of a recipe that names the folder."""
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as error:
+        damaged = "its weights are damaged: " if type(error).__name__ == "SafetensorError" else ""
+        reason = " ".join(str(error).split())[:300] or type(error).__name__
+        # a library that is missing is no fault of the folder, and its error says what to install
+        advice = "" if isinstance(error, ImportError) else f"; {advice}"
+        raise UserError(f"{where}{folder} does not load: {damaged}{reason}{advice}") from error
 
 
 def parse_hub_name(name: str) -> tuple[str, str | None]:

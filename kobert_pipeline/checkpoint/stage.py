@@ -17,6 +17,7 @@ from kobert_pipeline.checkpoint.source import (
     checkpoint_files,
     commit_of,
     load_checkpoint_tokenizer,
+    load_errors,
     local_folder,
     locate,
     parse_hub_name,
@@ -68,15 +69,10 @@ def run(name: str, out: Path, labels: Mapping[str, int] = MappingProxyType({})) 
     config = with_label_names(canonical_config(folder / CONFIG), labels, folder)
     # first, since the weights are read and counted by the config that is there
     write_json(out / MODEL / CONFIG, config)
-    try:
+    with load_errors(folder, "checkpoint: ", "give another checkpoint"):
         write_weights(folder, out / MODEL)
         tokenizer = load_checkpoint_tokenizer(folder)
         parameters = count_parameters(out / MODEL, folder)
-    except UserError:
-        raise
-    except Exception as error:  # a library's error about files that may come from anybody
-        reason = " ".join(str(error).split())[:300] or type(error).__name__
-        raise UserError(f"checkpoint: {folder} does not load: {reason}; give another checkpoint") from error
     rows = config.get("vocab_size")
     if not isinstance(rows, int) or len(tokenizer) > rows:
         raise UserError(

@@ -38,9 +38,8 @@ def download(
     destination = data_dir or (Path(os.environ["KOBERT_DATA"]) if os.environ.get("KOBERT_DATA") else bundled())
     if destination is None:
         raise UserError("say where the data belongs with --data-dir DIR or the environment variable KOBERT_DATA")
-    folder = Path(destination)
-    if folder.exists() and not folder.is_dir():
-        raise UserError(f"--data-dir {folder} is not a folder; give another")
+    if destination.exists() and not destination.is_dir():
+        raise UserError(f"--data-dir {destination} is not a folder; give another")
     interrupt_on_sigterm()
     from kobert_pipeline.download.download import download as download_files
     from kobert_pipeline.runs.displays import progress_display
@@ -50,7 +49,7 @@ def download(
     with progress_display() as display, shown_on(display):
         display.begin(f"download {name}", 1, 1)
         display.start()
-        rows = download_files(name, folder, date)
+        rows = download_files(name, destination, date)
     if as_json:
         print_json({"name": name, "license": source.license, "homepage": source.homepage, "files": rows})
     else:

@@ -8,20 +8,10 @@ from datatrove.utils.word_tokenizers import WordTokenizer
 
 
 class Eojeols(WordTokenizer):  # type: ignore[misc]
-    """Splits at white space. MinHash calls `word_tokenize` only; the base class requires the rest."""
+    """Splits at white space. MinHash calls `word_tokenize` only; the base class requires two more."""
 
     def word_tokenize(self, text: str) -> list[str]:
         """The eojeols of `text`."""
         return text.split()
 
-    def sent_tokenize(self, text: str) -> list[str]:
-        """The lines of `text`."""
-        return text.splitlines()
-
-    def span_tokenize(self, text: str) -> list[tuple[int, int]]:
-        """Start and end of each line of `text`, in characters."""
-        spans, start = [], 0
-        for line in text.splitlines(keepends=True):
-            spans.append((start, start + len(line)))
-            start += len(line)
-        return spans
+    sent_tokenize = span_tokenize = word_tokenize

@@ -24,29 +24,22 @@ def _evaluation_texts(options: str, data_dir: Path) -> EvaluationTexts:
 
 
 def texts_of_set(reader: Reader, data_dir: Path) -> Iterator[str]:
-    """The texts of an evaluation set. Raises UserError where it has none, since nothing would be removed."""
+    """The texts of an evaluation set. Raises UserError where it has none, since nothing would be removed, and for one
+    that was too long to be read, since it would stay in the corpus."""
     has_text = False
     for document in reader.read(data_dir):
+        if document.dropped:
+            raise UserError(
+                f"corpus.decontaminate: {document.id} is longer than max_document_bytes allows; raise it for this "
+                "source"
+            )
         has_text = has_text or bool(document.text.strip())
-        yield from texts_of(refuse_dropped(document))
+        yield document.text
+        if not document.ordered:
+            # each line may be a review, and a short one is only matched as a whole
+            yield from document.text.split("\n")
     if not has_text:
         raise UserError(without_texts(reader, "decontaminate"))
-
-
-def refuse_dropped(document: Document) -> Document:
-    """The document. Raises UserError for one that was too long to be read, since an evaluation text that is left out
-    would not be removed from the corpus."""
-    if document.dropped:
-        raise UserError(
-            f"corpus.decontaminate: {document.id} is longer than max_document_bytes allows; raise it for this source"
-        )
-    return document
-
-
-def texts_of(document: Document) -> list[str]:
-    """The evaluation texts of a document: it, and each line where lines may be gathered reviews. A short review is only
-    matched as a whole, so it must be a text of its own."""
-    return [document.text] if document.ordered else [document.text, *document.text.split("\n")]
 
 
 def evaluation_texts(options: CorpusOptions, data_dir: Path) -> EvaluationTexts:

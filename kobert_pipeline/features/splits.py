@@ -149,7 +149,7 @@ def split(options: FeaturesOptions, data_dir: Path) -> tuple[dict[str, list[Exam
     counts = {"train_examples_read": len(train)}
     train = count_shared(options, train, splits, counts)
     if not options.dev:
-        train, splits["dev"] = split_off_dev(options, train)
+        train, splits["dev"] = split_by_group(train, str(options.dev_seed), options.dev_share)
     # after dev was split off, so that dev is the same for every `max_train_examples`
     splits["train"] = draw(drop_empty(train, counts), options.max_train_examples)
     for name, examples in splits.items():  # without files, all examples will come from the corpus
@@ -163,21 +163,11 @@ def split(options: FeaturesOptions, data_dir: Path) -> tuple[dict[str, list[Exam
     return splits, counts
 
 
-def split_off_dev(options: FeaturesOptions, examples: list[Example]) -> tuple[list[Example], list[Example]]:
-    """Examples for train and for dev."""
-    return split_by_group(examples, str(options.dev_seed), options.dev_share)
-
-
-def split_key(key: str, example: Example) -> str:
-    """What the hash of an example is made of: by its group, so that equal texts, and questions on one context, are on
-    the same side."""
-    return f"{key}\n{example['group']}"
-
-
 def split_by_group(examples: list[Example], key: str, share: float) -> tuple[list[Example], list[Example]]:
-    """The examples outside and inside a share, which is another one for every `key`."""
+    """The examples outside and inside a share, which is another one for every `key`: equal texts, and questions on one
+    context, are on the same side."""
     # a key for each use: with dev's, the examples with the lowest hashes would all be in dev already
-    is_inside = [in_split(split_key(key, example), share) for example in examples]
+    is_inside = [in_split(f"{key}\n{example['group']}", share) for example in examples]
     outside = [example for example, inside in zip(examples, is_inside, strict=True) if not inside]
     return outside, [example for example, inside in zip(examples, is_inside, strict=True) if inside]
 

@@ -21,7 +21,7 @@ from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.format import EXAMPLES, SPLITS, Features, concatenate
 from kobert_pipeline.features.in_parts import featurize_in_parts
 from kobert_pipeline.features.options import FeaturesOptions
-from kobert_pipeline.features.splits import DEV_ADVICE, prepare, split_by_group, split_off_dev
+from kobert_pipeline.features.splits import DEV_ADVICE, prepare, split_by_group
 from kobert_pipeline.features.task import Example
 from kobert_pipeline.files import (
     atomic_write,
@@ -185,7 +185,7 @@ def add_from_corpus(
     if options.synthesize:
         generated = generate_questions(options.synthesize, corpus, evaluation_texts)
         if not dev:
-            generated, dev = split_off_dev(options, generated)
+            generated, dev = split_by_group(generated, str(options.dev_seed), options.dev_share)
     if options.pairs:
         dev_share = 0 if dev else options.dev_share
         pairs = make_pairs(options.pairs, corpus, evaluation_texts, dev_share, options.dev_seed)

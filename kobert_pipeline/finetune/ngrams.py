@@ -41,7 +41,10 @@ WRITES = (NGRAMS, CONFIG, PREDICTIONS)
 """Every file of a folder with such a classifier."""
 CLASS_NAME, MODEL_TYPE = "NgramsForSequenceClassification", "ngrams"
 """What its config calls it; `transformers` has no such class."""
-NO_ENCODER = "a classifier over n-grams has labels but no vectors or attention; name the checkpoint of an encoder"
+NO_ENCODER = (
+    "a classifier over n-grams has labels but no vectors or attention; name the checkpoint of an encoder (a search "
+    "with --by bm25 needs none)"
+)
 LEAST = 1e-30
 """The smallest probability whose logarithm is taken."""
 HASHES = 2**22

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from kobert_pipeline.checkpoint.source import load_errors
 from kobert_pipeline.config import recipe_file
 from kobert_pipeline.errors import UserError, did_you_mean
 from kobert_pipeline.features.format import Features, features_of_ids
@@ -26,7 +27,7 @@ from kobert_pipeline.finetune.inference_state import inference_length
 from kobert_pipeline.finetune.ngrams import NgramModel
 from kobert_pipeline.finetune.onnx_model import OnnxModel
 from kobert_pipeline.finetune.with_ngrams import WithNgrams
-from kobert_pipeline.inference.loading import TORCH, load, load_errors
+from kobert_pipeline.inference.loading import TORCH, load
 from kobert_pipeline.inference.task_of_checkpoint import choose_task, for_model, task_by_head, task_options
 from kobert_pipeline.inference.windows import TRUNCATE, mean_by_text, splits, windows_of
 

@@ -6,8 +6,7 @@ is False): the folder may come from anybody.
 """
 
 import importlib.util
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +14,7 @@ from kobert_pipeline.checkpoint.source import (
     TOKENIZER_CONFIG,
     lacks_of_tokenizer,
     load_checkpoint_tokenizer,
+    load_errors,
     local_folder,
     locate,
     small_files,
@@ -212,22 +212,6 @@ def refuse_incomplete(folder: Path, required: tuple[str, ...] = MODEL_FILES, wit
         )
     if is_finished(folder):  # a checkpoint that was downloaded may come without a manifest
         verify(folder)
-
-
-@contextmanager
-def load_errors(folder: Path) -> Iterator[None]:
-    """Turn any exception of a library that reads `folder` into a UserError: the files may come from anybody, with
-    anything wrong with them."""
-    try:
-        yield
-    except UserError:
-        raise
-    except Exception as error:
-        damaged = "its weights are damaged: " if type(error).__name__ == "SafetensorError" else ""
-        reason = " ".join(str(error).split())[:300] or type(error).__name__
-        # a library that is missing is no fault of the folder, and its error says what to install
-        advice = "" if isinstance(error, ImportError) else "; copy or publish it again"
-        raise UserError(f"{folder} does not load: {damaged}{reason}{advice}") from error
 
 
 def head_of(model: Any) -> str:

@@ -1,6 +1,16 @@
-"""Runs of morphemes: those that no space and no other morpheme separates."""
+"""Morphemes of a text with their tags, and runs of them: those that no space and no other morpheme separates."""
 
 from collections.abc import Iterable
+from typing import NamedTuple
+
+
+class TaggedMorpheme(NamedTuple):
+    """A morpheme of a text: its form and tag, and its characters `start` to `end` (exclusive)."""
+
+    form: str
+    tag: str
+    start: int
+    end: int
 
 
 def runs_of(places: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -134,12 +134,12 @@ def tokenizer_job(recipe: Recipe, run: Run) -> Job:
 def shards_job(recipe: Recipe, run: Run) -> Job:
     """Morphemes, or for a checkpoint's tokenizer documents, and a tokenizer -> token ids in memory-mapped shards."""
     stage, tokenizer = origin(recipe).tokenizer
-    source, write = ("corpus", shards_stage.run_unanalyzed) if recipe.checkpoint else ("analysis", shards_stage.run)
+    source = "corpus" if recipe.checkpoint else "analysis"
     return Job(
         "shards", run.run_dir / "shards", shards_stage.VERSION, recipe.shards.dump(), writes=shards_stage.WRITES,
         resumable=True, inputs={name: run.run_dir / name for name in (source, stage)},
-        run=partial(write, recipe.shards, run.folder(source), run.folder(tokenizer), num_workers=run.num_workers,
-                    executor=executor_of(recipe)),
+        run=partial(shards_stage.run, recipe.shards, run.folder(source), run.folder(tokenizer),
+                    num_workers=run.num_workers, executor=executor_of(recipe), analyzed=not recipe.checkpoint),
     )  # fmt: skip
 
 

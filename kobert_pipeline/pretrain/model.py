@@ -16,7 +16,7 @@ from kobert_pipeline.pretrain.phases import PhaseSchedule
 from kobert_pipeline.pretrain.residual_stream import use_16_bit_residuals
 from kobert_pipeline.pretrain.tensor_batch import TensorBatch, to_device
 from kobert_pipeline.tokenizer.special_tokens import IGNORE_INDEX, PAD_ID
-from kobert_pipeline.training.attention import TILE, freeze_angles, has_varlen, use_attention
+from kobert_pipeline.training.attention import TILE, freeze_angles, use_attention
 from kobert_pipeline.training.device import device
 from kobert_pipeline.training.plan import Plan
 from kobert_pipeline.training.prefetch import BatchAt
@@ -80,7 +80,6 @@ def uses_varlen(target_device: torch.device, plan: Plan) -> bool:
     return (
         plan.mixed_precision == "bf16"
         and target_device.type == "cuda"
-        and has_varlen()
         and torch.cuda.get_device_capability(target_device) >= (8, 0)
     )
 
@@ -119,8 +118,8 @@ def attention_kernel(target_device: torch.device, plan: Plan, module: LossModule
     if target_device.type == "cuda" and plan.mixed_precision == "bf16":
         warnings.warn(
             f"pretraining is slower than it could be: torch {torch.__version__} on "
-            f"{torch.cuda.get_device_name(target_device)} has no kernel for packed sequences; it takes torch 2.11 or "
-            "newer and an Ampere GPU or newer",
+            f"{torch.cuda.get_device_name(target_device)} has no kernel for packed sequences; it takes an Ampere GPU "
+            "or newer",
             stacklevel=2,
         )
     return "scaled_dot_product_attention"

@@ -7,7 +7,7 @@ from typing import Any
 
 from tokenizers import Tokenizer
 
-from kobert_pipeline.checkpoint.source import CONFIG
+from kobert_pipeline.checkpoint.source import CONFIG, load_errors
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.morphemes.morpheme import WORD_MARK
 from kobert_pipeline.morphemes.raw_text_backend import read_morpheme_backend
@@ -21,6 +21,8 @@ from kobert_pipeline.training.weight_files import WEIGHTS, load_pretrained, weig
 PLAIN_VOCABULARY = "tokenizer.json"
 CONTINUATION_MARK = "##"
 """WordPiece's prefix of tokens that do not begin a word."""
+OF_BASE = ("pretrain.base: ", "fetch it again")
+"""What an error of a base that does not load begins and ends with."""
 
 
 def base_files(base: Path) -> list[Path]:
@@ -74,12 +76,8 @@ def start_from(model: Any, base: Path, tokenizer: Path) -> dict[str, Any]:
 def _base_weights(kind: Any, base: Path) -> tuple[dict[str, Any], list[str]]:
     """The weights of `base` for the model class `kind` by name, and the names of weights that it lacks, which are
     random. Raises UserError where it cannot be loaded."""
-    try:
+    with load_errors(base, *OF_BASE):
         loaded, loading_info = load_pretrained(kind, base)
-    except Exception as error:  # transformers raises many types for damaged folders
-        raise UserError(
-            f"pretrain.base: {base} cannot be loaded ({' '.join(str(error).split()):.300}); fetch it again"
-        ) from None
     missing = sorted(loading_info["missing_keys"])
     # heads and pooler may be missing, as in a checkpoint made for something else, but not the encoder
     if any(name.startswith(kind.base_model_prefix) and ".pooler." not in name for name in missing):
@@ -108,10 +106,8 @@ def base_token_origins(base: Path, new: Tokenizer) -> list[list[int]]:
     """The ids of the checkpoint's vocabulary that spell the token of each id of `new`. Raises UserError for one of
     another kind."""
     path = base_files(base)[-1]
-    try:
+    with load_errors(path, *OF_BASE):
         old = read_morpheme_backend(path) if path.name == VOCABULARY_FILE else Tokenizer.from_file(str(path))
-    except Exception as error:  # `tokenizers` raises nothing narrower
-        raise UserError(f"pretrain.base: {path} is not a vocabulary ({error}); fetch it again") from None
     # as a saved tokenizer may ask for: padding would count as part of every token
     old.no_padding()
     old.no_truncation()

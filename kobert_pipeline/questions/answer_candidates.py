@@ -8,6 +8,7 @@ from functools import lru_cache
 from itertools import groupby
 from typing import NamedTuple
 
+from kobert_pipeline.morphemes.runs import TaggedMorpheme
 from kobert_pipeline.questions.hypernyms import NO_HYPERNYMS, entity_type
 
 DATE = re.compile(r"\d{3,4}년(?![대도])(?: ?\d{1,2}월(?: ?\d{1,2}일)?)?|\d{1,2}월 ?\d{1,2}일|\d{1,2}세기")
@@ -31,15 +32,6 @@ ORDINALS = ("호", "호선", "호기", "편", "부", "차", "대", "기", "회",
 """Units of numbers that are part of a name."""
 MOST_IN_BRACKETS = 100
 """Morphemes of another spelling in brackets."""
-
-
-class TaggedMorpheme(NamedTuple):
-    """A morpheme of a text: its form and tag, and its characters `start` to `end` (exclusive)."""
-
-    form: str
-    tag: str
-    start: int
-    end: int
 
 
 class AnswerCandidate(NamedTuple):

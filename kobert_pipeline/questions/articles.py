@@ -4,7 +4,8 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
-from kobert_pipeline.questions.answer_candidates import TaggedMorpheme, tagged_sentences
+from kobert_pipeline.morphemes.runs import TaggedMorpheme
+from kobert_pipeline.questions.answer_candidates import tagged_sentences
 from kobert_pipeline.questions.clarity import PARTY, SPEAKERS, why_pointing
 from kobert_pipeline.questions.sentence_parts import after_mark, words_outside_brackets
 

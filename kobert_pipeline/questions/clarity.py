@@ -10,7 +10,8 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
-from kobert_pipeline.questions.answer_candidates import AnswerCandidate, TaggedMorpheme
+from kobert_pipeline.morphemes.runs import TaggedMorpheme
+from kobert_pipeline.questions.answer_candidates import AnswerCandidate
 from kobert_pipeline.questions.cloze import (
     PLACE,
     SUBJECT,

@@ -10,7 +10,8 @@ questions that people ask are like that (docs/results/questions.md).
 import random
 from collections.abc import Sequence
 
-from kobert_pipeline.questions.answer_candidates import AnswerCandidate, TaggedMorpheme, is_numeral
+from kobert_pipeline.morphemes.runs import TaggedMorpheme
+from kobert_pipeline.questions.answer_candidates import AnswerCandidate, is_numeral
 from kobert_pipeline.questions.cloze import (
     OBJECT,
     PAST,

@@ -8,7 +8,8 @@ import random
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from kobert_pipeline.questions.answer_candidates import NAME_PARTS, AnswerCandidate, TaggedMorpheme, is_numeral
+from kobert_pipeline.morphemes.runs import TaggedMorpheme
+from kobert_pipeline.questions.answer_candidates import NAME_PARTS, AnswerCandidate, is_numeral
 from kobert_pipeline.questions.hypernyms import A_PERSON, entity_type
 from kobert_pipeline.questions.measures import CURRENCIES
 from kobert_pipeline.questions.sentence_parts import in_brackets

@@ -8,7 +8,8 @@ before a name (수학자 앨런 튜링), years of birth after it, and 에서, wh
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
-from kobert_pipeline.questions.answer_candidates import TaggedMorpheme, after_brackets, candidates_in_sentence
+from kobert_pipeline.morphemes.runs import TaggedMorpheme
+from kobert_pipeline.questions.answer_candidates import after_brackets, candidates_in_sentence
 from kobert_pipeline.questions.cloze import topic_indices
 from kobert_pipeline.questions.hypernyms import A_PERSON, A_PLACE, NO_HYPERNYMS, entity_type
 

@@ -19,14 +19,10 @@ from kobert_pipeline.config.options import Options
 from kobert_pipeline.corpus.decontaminate import EvaluationTexts
 from kobert_pipeline.corpus.document import Document, documents_from
 from kobert_pipeline.errors import UserError
+from kobert_pipeline.morphemes.runs import TaggedMorpheme
 from kobert_pipeline.progress import report, track
 from kobert_pipeline.questions import MADE
-from kobert_pipeline.questions.answer_candidates import (
-    AnswerCandidate,
-    TaggedMorpheme,
-    candidates_in_sentence,
-    tagged_sentences,
-)
+from kobert_pipeline.questions.answer_candidates import AnswerCandidate, candidates_in_sentence, tagged_sentences
 from kobert_pipeline.questions.articles import is_article, lead_of
 from kobert_pipeline.questions.clarity import (
     is_balanced,

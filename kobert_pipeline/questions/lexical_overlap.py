@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kobert_pipeline.questions.answer_candidates import TaggedMorpheme, tagged_sentences
+from kobert_pipeline.morphemes.runs import TaggedMorpheme
+from kobert_pipeline.questions.answer_candidates import tagged_sentences
 
 CONTENT = ("NN", "VV", "VA", "SN", "SL", "SH", "XR", "MAG")
 """Beginnings of the tags of content words: nouns, verbs, numbers, foreign words and adverbs."""

@@ -8,7 +8,8 @@ other words that people use.
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kobert_pipeline.questions.answer_candidates import TaggedMorpheme, tagged_sentences
+from kobert_pipeline.morphemes.runs import TaggedMorpheme
+from kobert_pipeline.questions.answer_candidates import tagged_sentences
 from kobert_pipeline.questions.hypernyms import entity_type
 from kobert_pipeline.questions.measures import MONEY, units_of
 

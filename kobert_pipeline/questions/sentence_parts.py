@@ -4,7 +4,8 @@ headings, which are left out."""
 import re
 from collections.abc import Iterator, Sequence
 
-from kobert_pipeline.questions.answer_candidates import TaggedMorpheme, bracket_spans
+from kobert_pipeline.morphemes.runs import TaggedMorpheme
+from kobert_pipeline.questions.answer_candidates import bracket_spans
 
 LONGEST_HEADING = 20
 """Morphemes of a heading in brackets, such as 【이유】."""

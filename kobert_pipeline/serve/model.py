@@ -8,12 +8,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from kobert_pipeline.checkpoint.source import load_errors
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.task import Example, Task
 from kobert_pipeline.features.tasks.multilabel import sigmoid
 from kobert_pipeline.inference.checkpoint import Checkpoint
 from kobert_pipeline.inference.embed import Embedder
-from kobert_pipeline.inference.loading import BY_NGRAMS, FILES, TORCH, load_errors
+from kobert_pipeline.inference.loading import BY_NGRAMS, FILES, TORCH
 from kobert_pipeline.inference.rerank import Reranker
 from kobert_pipeline.inference.similar import EmbeddedTexts, Searchable, Texts, is_hit, not_blank, rankers, top
 from kobert_pipeline.inference.text_index import TextIndex

@@ -62,42 +62,33 @@ class ShardsOptions(Options):
 
 def run(
     options: ShardsOptions,
-    analysis: Path,
+    texts: Path,
     tokenizer: Path,
     out: Path,
     num_workers: int | None = None,
     executor: Executor = HERE,
+    analyzed: bool = True,
 ) -> dict[str, Any]:
-    """Write a train and a held-out shard per part of the analysis, in `num_workers` processes or where another
-    `executor` runs them; returns counts. Raises UserError, before any work, when a split would be empty."""
-    parts = Parts(document_parts(analysis), tokenizer)
-    counts = _write(options, parts, out, executor, num_workers)
-    judge_rate("shards: the corpus", counts["train_unknown_rate"], parts.backend())
-    return counts
-
-
-def run_unanalyzed(
-    options: ShardsOptions,
-    corpus: Path,
-    tokenizer: Path,
-    out: Path,
-    num_workers: int | None = None,
-    executor: Executor = HERE,
-) -> dict[str, Any]:
-    """The same from the documents in `corpus`, with a tokenizer that needs no analyzer. Raises UserError for one that
-    does."""
-    loaded = load_tokenizer(tokenizer)
-    if is_morpheme_tokenizer(loaded):
+    """Write a train and a held-out shard per part of the analysis, or where nothing is `analyzed` of the corpus, for a
+    tokenizer that needs no analyzer; in `num_workers` processes, or where another `executor` runs them. Returns counts.
+    Raises UserError, before any work, when a split would be empty or the tokenizer needs an analyzer."""
+    parts = Parts(document_parts(texts), tokenizer, analyzed)
+    if not analyzed and is_morpheme_tokenizer(load_tokenizer(tokenizer)):
         raise UserError(
             "checkpoint: its tokenizer is one over morphemes, which needs the stages analysis and tokenizer; leave "
             "checkpoint out, and name its folder in pretrain.base and tokenizer.base (with keep: all)"
         )
-    parts = Parts(document_parts(corpus), tokenizer, analyzed=False)
-    counts = _write(options, parts, out, executor, num_workers)
-    texts = (document.text for document in islice(read_documents(parts.paths[0]), SAMPLE))
-    words = partial(unknown_words, texts, loaded)
-    judge_rate("shards: the corpus", counts["train_unknown_rate"], loaded.backend_tokenizer, words)
-    return counts
+    refuse_empty_split(options, parts.paths)
+    step, sizes = ShardPart(options, parts, out), [count_documents([path]) for path in parts.paths]
+    size = sum(path.stat().st_size for path in parts.paths)
+    executor.for_input(num_workers, size).run_parts(step, sizes, out, "encoding")
+    total = {f"{split}_{name}": 0 for split in SPLITS for name in ("documents", "tokens", "unknown")}
+    for rank in range(len(parts.paths)):
+        counts = counts_of_part(step.mark(rank))
+        total = {key: total[key] + counts[key] for key in total}
+    rates = {f"{split}_unknown_rate": rate(total.pop(f"{split}_unknown"), total[f"{split}_tokens"]) for split in SPLITS}
+    judge_rate("shards: the corpus", rates["train_unknown_rate"], parts.backend(), parts.unknown_words)
+    return total | rates
 
 
 @dataclass(frozen=True)
@@ -119,6 +110,13 @@ class Parts:
             backend.no_padding()
         backend.encode_special_tokens = True  # "[MASK]" in a document is six characters, not the special token
         return backend
+
+    def unknown_words(self) -> list[str]:
+        """Some words that the vocabulary lacks; of analysed texts none, as the tokenizer was trained on them."""
+        if self.analyzed:
+            return []
+        texts = (document.text for document in islice(read_documents(self.paths[0]), SAMPLE))
+        return unknown_words(texts, load_tokenizer(self.tokenizer))
 
     @cached_property  # not read before a process has its own copy, so that no tokenizer is pickled
     def reader(self) -> tuple[Callable[[Path], Iterator[Any]], Callable[[list[Any]], Shard], int | None]:
@@ -160,22 +158,6 @@ class ShardPart:
 def part_number(path: Path) -> str:
     """The number in the name of a part."""
     return path.stem.removeprefix("part-")
-
-
-def _write(
-    options: ShardsOptions, parts: Parts, out: Path, executor: Executor, num_workers: int | None
-) -> dict[str, Any]:
-    """Write both shards of each part that is not finished yet; returns the counts of all parts."""
-    refuse_empty_split(options, parts.paths)
-    step, sizes = ShardPart(options, parts, out), [count_documents([path]) for path in parts.paths]
-    size = sum(path.stat().st_size for path in parts.paths)
-    executor.for_input(num_workers, size).run_parts(step, sizes, out, "encoding")
-    total = {f"{split}_{name}": 0 for split in SPLITS for name in ("documents", "tokens", "unknown")}
-    for rank in range(len(parts.paths)):
-        counts = counts_of_part(step.mark(rank))
-        total = {key: total[key] + counts[key] for key in total}
-    rates = {f"{split}_unknown_rate": rate(total.pop(f"{split}_unknown"), total[f"{split}_tokens"]) for split in SPLITS}
-    return total | rates
 
 
 def refuse_empty_split(options: ShardsOptions, parts: list[Path]) -> None:

@@ -97,11 +97,6 @@ def _used(head: str, forms: Forms) -> Forms:
     return [form for form in forms if 10 * counts[form] >= counts.total()]
 
 
-def is_chat(head: str) -> bool:
-    """Whether a text that begins with `head` is a chat log."""
-    return forms_of(head) is not None
-
-
 def _has_messages(head: str, forms: Forms) -> bool:
     lines = [line for line in head.splitlines() if line.strip()]
     first_lines = [match for line in lines if (match := _first_line(line, forms))]

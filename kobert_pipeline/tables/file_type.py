@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kobert_pipeline.files import parse_json
-from kobert_pipeline.tables.chat import is_chat
+from kobert_pipeline.tables.chat import forms_of
 
 COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 """Suffixes of files that are decompressed while they are read."""
@@ -154,7 +154,7 @@ TEXT_FORMATS = (
         "subtitles", "subtitles, whose numbers and times are not text; use the reader subtitles",
         lambda head: SUBTITLES.match(head) or SAMI.search(head),
     ),
-    TextFormat("chat", "a chat log, whose names and times are not text; use the reader chat", is_chat),
+    TextFormat("chat", "a chat log, whose names and times are not text; use the reader chat", forms_of),
     TextFormat(
         "mail", "a mailbox or a message with its headers, which are not text; save the texts of its messages without "
         "them (a mail program does, or Python's modules mailbox and email)", MAIL.match,

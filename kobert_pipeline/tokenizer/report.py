@@ -13,7 +13,7 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.markdown import escaped
+from kobert_pipeline.markdown import escaped, table
 from kobert_pipeline.morphemes.normalization import remove_invisible
 from kobert_pipeline.progress import report
 from kobert_pipeline.tables.answers import answer_pairs, located
@@ -275,18 +275,16 @@ def markdown(figures: dict[str, Any]) -> str:
     optionally `others` (name -> result of `evaluate_other`), `answers` (result of `ceiling`) and `cuts` (of
     `word_cuts.figures_of`)."""
     lines = ["# Tokenizer report", "", *(f"- {name}: {value}" for name, value in figures["vocabulary"].items()), ""]
-    lines.append(_row(["source", "texts", *COLUMNS, *(f"unknown in {kind.replace('_', ' ')}" for kind in KINDS)]))
-    lines.append(_row(["---"] * (2 + len(COLUMNS) + len(KINDS))))
+    header = ["source", "texts", *COLUMNS, *(f"unknown in {kind.replace('_', ' ')}" for kind in KINDS)]
+    rows = []
     for name, source in figures["sources"].items():
         rates = [source["unknown_rate_of"][kind] for kind in KINDS]
         kinds = [f"{rate['rate']:.4%} of {rate['tokens']:,}" for rate in rates]
-        lines.append(
-            _row([escaped(name), f"{source['texts']:,}", *(str(source[key]) for key in COLUMNS.values()), *kinds])
-        )
+        rows.append([escaped(name), f"{source['texts']:,}", *(str(source[key]) for key in COLUMNS.values()), *kinds])
     for name, other in figures.get("others", {}).items():
         cells = [str(other.get(key, "")) for key in COLUMNS.values()]
-        lines.append(_row([f"corpus, by {escaped(name)}", f"{other['texts']:,}", *cells, *([""] * len(KINDS))]))
-    lines += ["", LEGEND]
+        rows.append([f"corpus, by {escaped(name)}", f"{other['texts']:,}", *cells, *([""] * len(KINDS))])
+    lines += [table(header, rows), "", LEGEND]
     if "answers" in figures:
         answers = figures["answers"]
         lines += [
@@ -309,10 +307,6 @@ def html(report: str) -> str:
     # without HTML, since samples of texts may have some
     body = MarkdownIt("commonmark", {"html": False}).enable("table").render(report)
     return f"<!doctype html>\n<html>\n<head>{HEAD}</head>\n<body>\n{body}</body>\n</html>\n"
-
-
-def _row(cells: list[str]) -> str:
-    return f"| {' | '.join(cells)} |"
 
 
 def draw(figures: dict[str, Any], path: Any) -> None:

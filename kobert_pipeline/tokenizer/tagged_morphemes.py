@@ -8,25 +8,16 @@ is the morphemes 하 and 었.
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from kobert_pipeline.morphemes.morpheme import REPLACING, Segmentation
 from kobert_pipeline.morphemes.normalization import nfc_with_offsets, replace_surrogates
+from kobert_pipeline.morphemes.runs import TaggedMorpheme
 from kobert_pipeline.tokenizer.loading import is_morpheme_tokenizer
 
 TAGGED = re.compile(r"(.+)/([A-Z][\w+-]*)")
 """The analyzers' style `tagged`: 하/XSV. What an analyzer skipped has no tag."""
-
-
-@dataclass(frozen=True)
-class TaggedMorpheme:
-    """Characters `start` to `end` of a text, their form in the dictionary, and the tag."""
-
-    start: int
-    end: int
-    form: str
-    tag: str
 
 
 class TaggingSegmenter:
@@ -104,7 +95,7 @@ def tagged_morphemes(segmenter: TaggingSegmenter, texts: Sequence[str]) -> list[
     segmentations = dict(zip(unique, segmenter.segment_tagged(unique), strict=True))
     return [
         [
-            TaggedMorpheme(begins[start], ends[end - 1], *tagged.groups())
+            TaggedMorpheme(tagged[1], tagged[2], begins[start], ends[end - 1])
             for start, end, _, spelling in segmentations.get(text, ())
             if start < end and (tagged := TAGGED.fullmatch(spelling or ""))
         ]

@@ -5,13 +5,12 @@ to each other. This module registers an attention function named "packed" that k
 on single positions and need neither padding nor a mask.
 """
 
-import inspect
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
+from torch.nn.attention.varlen import varlen_attn
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.masking_utils import sdpa_mask
 from transformers.models.modernbert import modeling_modernbert
@@ -23,9 +22,6 @@ from kobert_pipeline.training.rope import rotary_positions, rotate_pairs
 # trained in bf16
 their_attention: Any = modeling_modernbert.ModernBertAttention.forward
 their_roformer_attention: Any = modeling_roformer.RoFormerSelfAttention.forward
-varlen_attn: Any = None
-with suppress(ImportError):  # PyTorch before 2.10
-    from torch.nn.attention.varlen import varlen_attn
 
 LENGTH_MULTIPLE = 16
 """Sequences whose lengths round up to the same multiple of this share a rectangle, so that there are few rectangles."""
@@ -101,11 +97,6 @@ def _tile_starts(cu_seqlens: np.ndarray) -> np.ndarray:
     return starts
 
 
-def has_varlen() -> bool:
-    """Whether this PyTorch has the kernel for packed sequences (2.10 and later) with sliding windows."""
-    return varlen_attn is not None and "window_size" in inspect.signature(varlen_attn).parameters
-
-
 def packed_attention(
     module: torch.nn.Module,
     query: torch.Tensor,
@@ -141,7 +132,8 @@ def packed_attention(
     reach = -1 if sliding_window is None else sliding_window - 1
     window = (reach, 0 if packing.causal else reach)
     cu_seqlens, max_seqlen = packing.cu_seqlens, packing.max_seqlen
-    attended = varlen_attn(q, k, v, cu_seqlens, cu_seqlens, max_seqlen, max_seqlen, scale=scale, window_size=window)
+    lengths = (cu_seqlens, cu_seqlens, max_seqlen, max_seqlen)
+    attended: Any = varlen_attn(q, k, v, *lengths, scale=scale, window_size=window)
     if attended.shape[2] > head_size:
         attended = attended[..., :head_size]
     return attended.unsqueeze(0), None

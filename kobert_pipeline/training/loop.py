@@ -67,7 +67,6 @@ class TrainingResult:
 
     steps: int
     loss: float = float("nan")
-    seconds: float = 0.0
     evaluations: dict[int, dict[str, float]] = field(default_factory=dict)
 
 
@@ -183,7 +182,6 @@ def train(
                 result.steps, result.loss = step, float(all_reduce_sum(accelerator, {"loss": loss})["loss"])
                 break
     accelerator.wait_for_everyone()
-    result.seconds = time.monotonic() - started
     return result
 
 

@@ -22,7 +22,8 @@ from kobert_pipeline.pretrain.model import LossModule
 from kobert_pipeline.pretrain.options import PretrainOptions
 from kobert_pipeline.pretrain.tensor_batch import to_device
 from kobert_pipeline.shards.format import DOCUMENT, EOJEOL, MORPHEME, PARAGRAPH, SENTENCE, Shards
-from kobert_pipeline.shards.stage import ShardsOptions, run_unanalyzed
+from kobert_pipeline.shards.stage import ShardsOptions
+from kobert_pipeline.shards.stage import run as write_shards
 from kobert_pipeline.shards.unanalyzed import boundaries_of, make_shard
 from kobert_pipeline.tokenizer.loading import load_tokenizer, special_ids
 from kobert_pipeline.tokenizer.special_tokens import OUR_IDS
@@ -241,7 +242,7 @@ def test_a_tokenizer_that_cannot_serve_pretraining_is_refused(tiny: Any, tmp_pat
     with pytest.raises(UserError, match="no token for mask, which pretraining with masks needs"):
         special_ids(tokenizer)
     with pytest.raises(UserError, match="one over morphemes, which needs the stages analysis and tokenizer"):
-        run_unanalyzed(ShardsOptions(), tiny.run_dir / "corpus", tiny.run_dir / "tokenizer", tmp_path)
+        write_shards(ShardsOptions(), tiny.run_dir / "corpus", tiny.run_dir / "tokenizer", tmp_path, analyzed=False)
 
 
 def test_a_text_without_eojeols_or_tokens_has_no_boundaries() -> None:

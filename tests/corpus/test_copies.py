@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from kobert_pipeline.corpus.deduplicate import DIGEST, allow_open_files, exact_copies, near_copies
 from kobert_pipeline.corpus.document import document_parts, read_documents
-from kobert_pipeline.corpus.eojeols import Eojeols
 from kobert_pipeline.corpus.options import CorpusOptions
 from kobert_pipeline.corpus.readers.text import Text
 from kobert_pipeline.corpus.stage import run
@@ -156,12 +155,3 @@ def test_dropped_documents_are_written_with_their_reason(tmp_path):
     ]
     assert next(row["text"] for row in rows if row["reason"] == "short") == "짧다"
     assert not (gather(tmp_path / "without", [text, "짧다"]) and (tmp_path / "without" / "out" / "dropped").exists())
-
-
-@pytest.mark.parametrize("text", ["", "한 줄", "첫 줄\n\n셋째 줄\n", "가\r\n나"])
-def test_spans_of_the_tokenizer_of_minhash_are_its_lines(text: str) -> None:
-    tokenizer = Eojeols("ko")
-    spans = tokenizer.span_tokenize(text)
-    assert "".join(text[start:end] for start, end in spans) == text
-    assert [text[start:end].strip() for start, end in spans] == tokenizer.sent_tokenize(text)
-    assert tokenizer.word_tokenize(text) == text.split()

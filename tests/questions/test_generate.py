@@ -12,14 +12,10 @@ import yaml
 from kobert_pipeline.corpus.decontaminate import EvaluationTexts
 from kobert_pipeline.corpus.document import Document, document_parts, read_documents, write_documents
 from kobert_pipeline.errors import UserError
+from kobert_pipeline.morphemes.runs import TaggedMorpheme
 from kobert_pipeline.pipeline.recipe import Recipe
 from kobert_pipeline.questions import generate
-from kobert_pipeline.questions.answer_candidates import (
-    AnswerCandidate,
-    TaggedMorpheme,
-    candidates_in_sentence,
-    tagged_sentences,
-)
+from kobert_pipeline.questions.answer_candidates import AnswerCandidate, candidates_in_sentence, tagged_sentences
 from kobert_pipeline.questions.answer_priors import SLOTS, _slots
 from kobert_pipeline.questions.cleft import ask_by_cleft
 from kobert_pipeline.questions.cloze import Morph, ask_in_place, topic_of

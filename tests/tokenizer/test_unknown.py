@@ -61,7 +61,9 @@ def make_shards(tokenizer: Path, folder: Path, texts: list[str] = TEXTS) -> dict
     write_documents(
         folder / "corpus" / "part-00000.parquet", [Document(str(i), "s", t, True) for i, t in enumerate(texts * 9)]
     )
-    return shards.run_unanalyzed(shards.ShardsOptions(held_out=0.3), folder / "corpus", tokenizer, folder / "shards")
+    return shards.run(
+        shards.ShardsOptions(held_out=0.3), folder / "corpus", tokenizer, folder / "shards", analyzed=False
+    )
 
 
 @pytest.mark.parametrize("make", [make_features, make_shards])

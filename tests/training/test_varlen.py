@@ -1,12 +1,10 @@
 """PyTorch's kernel for packed sequences gets the right arguments, and whole models give the same as by rectangles."""
 
 import inspect
-import tomllib
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,7 +17,7 @@ from transformers import BertConfig, BertModel, GPT2Config, GPT2Model, ModernBer
 
 from kobert_pipeline.pretrain.model import attention_kernel
 from kobert_pipeline.training import attention
-from kobert_pipeline.training.attention import SequenceLayout, has_varlen, packed_attention
+from kobert_pipeline.training.attention import SequenceLayout, packed_attention
 from kobert_pipeline.training.plan import Plan
 from kobert_pipeline.training.transfer import copy_to_device
 
@@ -253,51 +251,6 @@ def test_dropout_is_refused_where_the_kernel_knows_none(monkeypatch: pytest.Monk
     q = torch.randn(1, 2, 4, 8)
     with pytest.raises(ValueError, match="attention dropout"):
         packed_attention(torch.nn.Module(), q, q, q, None, SequenceLayout.of(np.array([4]), varlen=True), dropout=0.1)
-
-
-def of_torch_2_10(query, key, value, cu_seq_q, cu_seq_k, max_q, max_k, is_causal=False, return_aux=None):
-    return query
-
-
-def of_torch_2_11(
-    query, key, value, cu_seq_q, cu_seq_k, max_q, max_k, *, return_aux=None, scale=None, window_size=(-1, -1)
-):
-    return query
-
-
-def of_torch_2_12(
-    query, key, value, cu_seq_q, cu_seq_k, max_q, max_k, *, return_aux=None, scale=None, window_size=(-1, -1),
-    enable_gqa=False, seqused_k=None, block_table=None, num_splits=None,
-):  # fmt: skip
-    return query
-
-
-SIGNATURES: dict[str, Any] = {
-    "torch>=2.9": None,
-    "torch>=2.10": of_torch_2_10,
-    "torch>=2.11": of_torch_2_11,
-    "torch>=2.12": of_torch_2_12,
-}
-"""`varlen_attn` as each version introduced it (2.13 has that of 2.12); the package requires one of these versions."""
-
-
-@pytest.mark.parametrize(("version", "kernel"), SIGNATURES.items())
-def test_a_kernel_of_any_version_takes_what_it_is_given_or_is_not_used(
-    version: str, kernel: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(attention, "varlen_attn", kernel)
-    assert has_varlen() == (version in ("torch>=2.11", "torch>=2.12"))
-    q = torch.randn(1, 2, sum(LENGTHS), 8)
-    layout = SequenceLayout.of(np.array(LENGTHS), varlen=True)
-    if has_varlen():
-        assert packed_attention(torch.nn.Module(), q, q, q, None, layout, sliding_window=4)[0].shape == (1, 109, 2, 8)
-
-
-def test_the_lowest_torch_that_is_supported_has_the_kernel(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    project = tomllib.loads((repo / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    (lowest,) = (one for one in project["dependencies"] if one.startswith("torch>"))
-    monkeypatch.setattr(attention, "varlen_attn", SIGNATURES[lowest])
-    assert has_varlen()
 
 
 def test_the_installed_kernel_takes_what_it_is_given(monkeypatch: pytest.MonkeyPatch) -> None:

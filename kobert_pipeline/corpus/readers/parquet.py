@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Literal
 
 from kobert_pipeline.corpus.document import Document
-from kobert_pipeline.corpus.reader import Ordered, gathered
+from kobert_pipeline.corpus.reader import Ordered, gathered, other_columns
 from kobert_pipeline.tables.columns import text_cell
 from kobert_pipeline.tables.rows import read_parquet
 from kobert_pipeline.tables.unreadable import Row, UnreadableInput, tried
@@ -35,10 +35,7 @@ class Parquet(Ordered):
 
     def columns_left_out(self, path: Path) -> list[str]:
         """The columns that are not read."""
-        import pyarrow.parquet
-
-        names: list[str] = pyarrow.parquet.read_schema(path).names
-        return [name for name in names if name not in (self.text, self.id, self.group_by)]
+        return other_columns((self.text, self.id, self.group_by), read_parquet(path))
 
     def _document(self, row: Row) -> Document:
         identity, name = row.cells[self.id] if self.id else None, row.location.path.name
