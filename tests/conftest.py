@@ -26,9 +26,13 @@ os.environ.pop("KOBERT_DATA", None)  # tests name their data themselves
 import pytest
 import yaml
 from hypothesis import settings
+from loguru._better_exceptions import ExceptionFormatter
 
 settings.register_profile("quick", max_examples=30, deadline=None)
 settings.load_profile("quick")  # --hypothesis-profile=default draws a hundred
+
+# which a hundred loggers of each small corpus would find anew, in most of the stage's time
+ExceptionFormatter._get_lib_dirs = staticmethod(functools.cache(ExceptionFormatter._get_lib_dirs))
 
 REPO = Path(__file__).resolve().parents[1]
 CORPORA = REPO / "kobert_pipeline" / "pipeline" / "recipes" / "tiny"

@@ -78,15 +78,16 @@ def describe(options: type[Options], prefix: str = "") -> list[tuple[str, str, s
 @cache
 def docstrings(options: type[Options]) -> dict[str, str]:
     """The texts after the options of a class and of those that it inherits from, by their names."""
-    texts = {}
+    texts: dict[str, str] = {}
     # reversed, so that a class replaces a text that it inherits
-    for kind in reversed(options.__mro__):
-        with suppress(OSError, TypeError):  # classes of C, and variants, which have no source of their own
-            (definition,) = ast.parse(dedent(getsource(kind))).body
-            for option, text in pairwise(getattr(definition, "body", ())):
-                match option, text:
-                    case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(docstring))):
-                        texts[name] = cleandoc(docstring)
+    for base in reversed(options.__bases__):
+        texts |= docstrings(base) if issubclass(base, Options) else {}
+    with suppress(OSError, TypeError):  # variants have no source of their own
+        (definition,) = ast.parse(dedent(getsource(options))).body
+        for option, text in pairwise(getattr(definition, "body", ())):
+            match option, text:
+                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(docstring))):
+                    texts[name] = cleandoc(docstring)
     return texts
 
 

@@ -1,14 +1,15 @@
-"""A real tokenizer, trained once on the bundled corpora."""
+"""The tokenizer of the tests of the rooms before."""
 
-from collections.abc import Callable
+import sys
 from pathlib import Path
 
 import pytest
 
-from kobert_pipeline.analysis import stage as analysis
-from kobert_pipeline.corpus import stage as corpus
 from kobert_pipeline.morphemes.morpheme_tokenizer import MorphemeTokenizer
-from kobert_pipeline.tokenizer import stage as tokenizer
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "morphemes"))
+
+from front_end import FrontEnd, front_end, loaded  # noqa: F401
 
 CORPORA = Path(__file__).parents[2] / "kobert_pipeline" / "pipeline" / "recipes" / "tiny"
 
@@ -19,21 +20,13 @@ def corpora() -> Path:
     return CORPORA
 
 
-def make(folder: Path) -> None:
-    """The stages up to the tokenizer."""
-    corpus.run(corpus.CorpusOptions(sources=[{"name": "text", "path": "documents/*.txt"}]), CORPORA, folder / "corpus")
-    analysis.run(analysis.AnalysisOptions(), folder / "corpus", folder, folder / "analysis", num_workers=1)
-    options = tokenizer.TokenizerOptions(subword={"name": "wordpiece", "vocab_size": 2000})
-    tokenizer.run(options, folder / "analysis", folder, folder / "tokenizer")
-
-
 @pytest.fixture(scope="session")
-def morpheme_tokenizer_folder(made_once: Callable[..., Path]) -> Path:
-    """2,000 tokens over Kiwi's morphemes."""
-    return made_once("morphemes", make) / "tokenizer"
+def morpheme_tokenizer_folder(front_end: FrontEnd) -> Path:  # noqa: F811
+    """3,000 tokens over Kiwi's morphemes."""
+    return front_end.tokenizer
 
 
 @pytest.fixture(scope="session")
 def morpheme_tokenizer(morpheme_tokenizer_folder: Path) -> MorphemeTokenizer:
     """The tokenizer itself."""
-    return MorphemeTokenizer.from_pretrained(morpheme_tokenizer_folder)
+    return loaded(morpheme_tokenizer_folder)
