@@ -153,7 +153,7 @@ def wikipedia(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def some_articles(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A part of them, of which all questions are made several times."""
-    return articles(tmp_path_factory.mktemp("wikipedia"), 12)
+    return articles(tmp_path_factory.mktemp("wikipedia"), 16)
 
 
 def articles(folder: Path, number: int) -> Path:
