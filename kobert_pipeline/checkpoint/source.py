@@ -99,8 +99,10 @@ def load_errors(folder: Path, where: str = "", advice: str = "copy or publish it
     anything wrong with them. `where`: the option of a recipe that names the folder."""
     try:
         yield
-    except UserError:
-        raise
+    except UserError as error:
+        if str(error).startswith(where):
+            raise
+        raise UserError(f"{where}{error}") from error
     except Exception as error:
         damaged = "its weights are damaged: " if type(error).__name__ == "SafetensorError" else ""
         reason = " ".join(str(error).split())[:300] or type(error).__name__

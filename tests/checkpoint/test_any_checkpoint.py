@@ -226,7 +226,8 @@ def test_what_is_no_checkpoint_is_refused_in_one_sentence(data: Path, tmp_path: 
     assert "the weights lack 16 tensors of a BertModel" in complaint(folder)
     folder = changed("other")
     write_json(folder / "config.json", read_json(folder / "config.json") | {"vocab_size": 1000})
-    assert f"kobert: {folder}: " in complaint(folder) and "[1000, 32] by its config.json" in complaint(folder)
+    said = complaint(folder)
+    assert f"kobert: checkpoint: {folder}: " in said and "[1000, 32] by its config.json" in said
     folder = changed("shallow")
     write_json(folder / "config.json", read_json(folder / "config.json") | {"num_hidden_layers": 1})
     assert "16 of its weights, such as encoder.layer.1." in complaint(folder)
