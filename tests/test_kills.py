@@ -32,8 +32,8 @@ POINTS = {
     "publish": "publish/nsmc/started.json",
 }
 """Where a kill strikes: what must lie in the run folder before the clock of the random delay starts."""
-FAST_POINTS = ("corpus", "shards, a part done")
-"""A stage in phases and one of parts; the others are slow (a training's checkpoint: test_checkpoint_writer.py)."""
+FAST_POINTS = ("corpus", "shards, a part done", "pretrain, a checkpoint written")
+"""A stage in phases, one of parts, and a training; the others are slow."""
 SLOW_SEEDS = range(6)
 
 

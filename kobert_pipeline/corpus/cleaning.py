@@ -15,6 +15,8 @@ from kobert_pipeline.morphemes.normalization import remove_invisible, replace_su
 
 # the largest code point has 7 decimal and 6 hexadecimal digits (1114111, 10FFFF), HTML 4's longest name 8 letters
 ENTITY = re.compile(r"&(?:#\d{1,7}|#x[0-9a-fA-F]{1,6}|[a-zA-Z][a-zA-Z0-9]{1,7});")
+LONGEST_ENTITY = 10
+"""Characters of the longest match of `ENTITY`."""
 MAX_MARKS = 30  # the limit of Unicode's Stream-Safe Text Format (UAX #15)
 BLANKS = re.compile(r"[^\S\n]+")
 # not digits (1000000 is a number), and white space is normalized anyway
@@ -79,10 +81,27 @@ def _too_many_marks() -> re.Pattern[str]:
 
 def _unescape_entities(text: str) -> str:
     """`text` with HTML entities replaced by their characters, also where that completes another one (&amp;lt;)."""
-    # which ends, since characters are fewer than the entity that names them
-    while (unescaped := ENTITY.sub(lambda match: _unescape(match.group()), text)) != text:
-        text = unescaped
-    return text
+    if not ENTITY.search(once := ENTITY.sub(lambda match: _unescape(match.group()), text)):
+        return once
+    # nested entities: one pass with a stack, since unescaping again and again would be quadratic in their depth
+    characters: list[str] = []
+    for character in text:
+        characters.append(character)
+        # again and again, since the replacement may itself be the ; that completes the entity around it
+        while characters and characters[-1] == ";" and _unescape_last(characters):
+            pass
+    return "".join(characters)
+
+
+def _unescape_last(characters: list[str]) -> bool:
+    """Replace the entity at the end of `characters`, in place; whether there was one."""
+    end = "".join(characters[-LONGEST_ENTITY:])
+    entity = end[end.rfind("&") :] if "&" in end else ""
+    # an unknown entity is its own replacement: counted as replaced, the caller's loop would never end
+    if not ENTITY.fullmatch(entity) or (replacement := _unescape(entity)) == entity:
+        return False
+    characters[-len(entity) :] = replacement
+    return True
 
 
 @lru_cache(maxsize=1000)

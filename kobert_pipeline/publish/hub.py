@@ -19,6 +19,11 @@ MISLEADING = [
 ]  # fmt: skip
 """Files of an earlier upload that loaders would prefer to ours, or that no longer fit the new ones: deleted from the
 repository unless they are uploaded again."""
+STATUS_MESSAGES = {
+    401: "does not accept the token; log in again with `hf auth login`, or set HF_TOKEN",
+    403: "does not let this token write there; use a token with write access, or a repository of your own",
+    404: "does not know such an owner, or hides it from this token; check the name OWNER/NAME",
+}
 
 
 def upload(folder: Path, files: dict[str, int], repo: str, private: bool, dry_run: bool) -> dict[str, Any]:
@@ -43,21 +48,26 @@ def refuse_bad_name(repo: str) -> None:
 
 def _upload(folder: Path, repo: str, private: bool, files: list[str]) -> str:
     """Create the repository unless it exists, upload, and return the URL of the commit."""
-    from huggingface_hub import HfApi
-    from huggingface_hub.errors import HTTPError  # type: ignore[attr-defined]
+    from huggingface_hub import HfApi, get_token
+    from huggingface_hub.errors import HTTPError, OfflineModeIsEnabled  # type: ignore[attr-defined]
 
+    if get_token() is None:
+        raise UserError(
+            "no token for the Hub was found: log in with `hf auth login`, or set HF_TOKEN to one with write access"
+        )
     api = HfApi()
     try:
         return _create_and_commit(api, folder, repo, private, files)
-    # of a large file that is refused RuntimeError, of wrong metadata in the card ValueError
-    except (HTTPError, OSError, ValueError, RuntimeError) as error:
-        cause = f"; {error.__cause__}" if error.__cause__ else ""
-        reason = " ".join(f"{error}{cause}".split())[:600]
+    except OfflineModeIsEnabled:
         raise UserError(
-            f"{repo} was not uploaded to {api.endpoint} ({type(error).__name__}: {reason}); log in with "
-            "`hf auth login` or set HF_TOKEN, to a token with write access, check the name and the network, and run "
-            "the same command again"
+            "HF_HUB_OFFLINE is set, so nothing can be uploaded; unset it, or list the files with --dry-run"
         ) from None
+    except RuntimeError as error:
+        # raised by the client when a large file fails; the HTTP error is its cause
+        reason = _explain(api, error.__cause__ or error)
+        raise UserError(f"{repo}: {reason} ({' '.join(str(error).split())[:200]})") from None
+    except (HTTPError, OSError, ValueError) as error:
+        raise UserError(f"{repo}: {_explain(api, error)}") from None
 
 
 def _create_and_commit(api: "HfApi", folder: Path, repo: str, private: bool, files: list[str]) -> str:
@@ -74,3 +84,16 @@ def _create_and_commit(api: "HfApi", folder: Path, repo: str, private: bool, fil
         commit_message="Published by kobert-pipeline",
     )
     return str(commit.commit_url)
+
+
+def _explain(api: "HfApi", error: Any) -> str:
+    """What a failed request means, and what to do."""
+    status = getattr(getattr(error, "response", None), "status_code", None)
+    if status in STATUS_MESSAGES:
+        return f"{api.endpoint} {STATUS_MESSAGES[status]}"
+    if status is not None:
+        return f"{api.endpoint} answered {status} ({str(error).splitlines()[0][:200]}); try again later"
+    if isinstance(error, ValueError):  # the client validates the card's metadata and the arguments
+        return f"{api.endpoint} refuses the upload ({' '.join(str(error).split())[:300]})"
+    what = f"{type(error).__name__}: {str(error)[:200]}"
+    return f"{api.endpoint} cannot be reached ({what}); check the network, then run the same command again"

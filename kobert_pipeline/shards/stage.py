@@ -112,7 +112,7 @@ class Parts:
         return backend
 
     def unknown_words(self) -> list[str]:
-        """Some words that the vocabulary lacks; of analysed texts none, as the tokenizer was trained on them."""
+        """Some words that the vocabulary lacks; [] for analysed texts."""
         if self.analyzed:
             return []
         texts = (document.text for document in islice(read_documents(self.paths[0]), SAMPLE))

@@ -10,9 +10,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+
+from kobert_pipeline.publish.hub import _explain
 
 SECRET = "hf_test"
 COMMIT = "d" * 40
@@ -227,12 +230,13 @@ def test_a_dry_run_lists_the_files_and_sends_no_request(push, hub) -> None:
     assert not hub.asked
 
 
-@pytest.mark.parametrize("status", [401, 403, 404, 500])
-def test_what_the_hub_refuses_is_one_sentence(status: int, push, hub) -> None:
-    hub.status = status
-    complaint = push().complaint
-    assert str(status) in complaint and "write access" in complaint
-    assert not hub.files
+REFUSALS = {401: "hf auth login", 403: "write access", 404: "OWNER/NAME", 500: "answered 500"}
+
+
+def test_what_the_hub_refuses_is_one_sentence(push, hub) -> None:
+    for hub.status, message in REFUSALS.items():
+        assert message in push().complaint, hub.status
+        assert not hub.files, hub.status
 
 
 def test_a_large_file_that_is_refused_is_one_sentence(push, hub) -> None:
@@ -243,14 +247,18 @@ def test_a_large_file_that_is_refused_is_one_sentence(push, hub) -> None:
     assert not hub.files
 
 
-@pytest.mark.parametrize("token", ["hf_another", None])
-def test_a_token_that_is_wrong_or_missing_is_one_sentence(token: str | None, push, hub) -> None:
-    assert "HF_TOKEN" in push(token=token).complaint
+def test_a_token_that_is_wrong_is_one_sentence(push, hub) -> None:
+    assert "does not accept the token" in push(token="hf_another").complaint
     assert not hub.files
 
 
+def test_without_a_token_no_request_is_sent(push, hub) -> None:
+    assert "HF_TOKEN" in push(token=None).complaint
+    assert not hub.asked
+
+
 def test_without_a_network_is_one_sentence(push) -> None:
-    assert "check the name and the network" in push(url="http://127.0.0.1:9").complaint
+    assert "cannot be reached" in push(url="http://127.0.0.1:9").complaint
 
 
 def test_offline_mode_is_named(push, hub) -> None:
@@ -305,3 +313,14 @@ def test_a_damaged_folder_is_not_sent(tiny, tmp_path) -> None:
         file.write("more")
     with pytest.raises(UserError, match="damaged"):
         files_to_upload(folder)
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (ValueError("license:\n  unknown"), "https://hub refuses the upload (license: unknown)"),
+        (OSError("no route"), "https://hub cannot be reached (OSError: no route); check the network"),
+    ],
+)
+def test_what_the_client_refuses_is_told_from_what_the_network_does(error: Exception, said: str) -> None:
+    assert _explain(SimpleNamespace(endpoint="https://hub"), error).startswith(said)

@@ -185,6 +185,7 @@ def test_negatives_are_what_bm25_ranks_first_without_the_answer(wikipedia: Path)
 def test_a_question_with_too_few_negatives_is_left_out(some_articles: Path) -> None:
     train, dev = make_pairs(CorpusPairs(kind="questions", negatives=2), some_articles, NOTHING, 0.2, 1)
     assert train and dev and {len(pair["negatives"]) for pair in [*train, *dev]} == {2}
+    assert (train, dev) == make_pairs(CorpusPairs(kind="questions", negatives=2), some_articles, NOTHING, 0.2, 1)
     without, _ = make_pairs(CorpusPairs(kind="questions"), some_articles, NOTHING, 0.2, 1)
     kept = {pair["id"] for pair in train}
     assert [pair | {"negatives": []} for pair in train] == [pair for pair in without if pair["id"] in kept]

@@ -3,6 +3,7 @@ and a damaged file is named."""
 
 import json
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -13,7 +14,7 @@ import pytest
 from kobert_pipeline import files
 from kobert_pipeline.features.options import FeaturesOptions
 from kobert_pipeline.features.stage import analyzer_versions
-from kobert_pipeline.files import locked, write_json
+from kobert_pipeline.files import write_json
 from kobert_pipeline.morphemes.analyzers import kiwi
 from kobert_pipeline.runs import manifest, reuse, stage_folder
 from kobert_pipeline.runs.input_difference import input_difference
@@ -422,13 +423,20 @@ def test_number_of_workers_changes_no_byte_of_the_analysis(tiny, tmp_path, kober
     assert tiny.manifests(run_dir)["analysis"]["files"] == tiny.manifests()["analysis"]["files"]
 
 
-def test_second_process_on_a_run_is_refused(tiny, tmp_path, kobert) -> None:
+def test_second_process_on_a_run_is_refused(tiny, tmp_path, kobert, start_kobert) -> None:
     run_dir = tmp_path / "runs" / "x"
-    with locked(run_dir):
-        complaint = kobert("run", tiny.recipe, "--run-dir", run_dir, "--until", "corpus").complaint
+    first = start_kobert("run", tiny.recipe, "--run-dir", run_dir, "--until", "corpus", "--num-workers", 1)
+    while not (run_dir / "corpus" / "started.json").exists():
+        assert first.poll() is None
+        time.sleep(0.005)
+    first.send_signal(signal.SIGSTOP)  # the stage takes a second
+    complaint = kobert("run", tiny.recipe, "--run-dir", run_dir, "--until", "corpus").complaint
+    first.send_signal(signal.SIGCONT)
     assert "another kobert process works on" in complaint
-    assert str(run_dir) in complaint and not (run_dir / "corpus").exists()
-    assert kobert("run", tiny.recipe, "--run-dir", run_dir, "--until", "corpus").code == 0
+    assert str(run_dir) in complaint
+    assert first.wait() == 0
+    again = kobert("run", tiny.recipe, "--run-dir", run_dir, "--until", "corpus", "--json")
+    assert statuses(again) == {"corpus": "skipped"}
 
 
 def state_words(kobert, *arguments: object) -> dict[str, str]:

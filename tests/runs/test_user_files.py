@@ -146,10 +146,11 @@ def test_a_manifest_that_names_files_outside_its_folder_is_not_reused(tiny, tmp_
         files.write_json_with_digest(other / "manifest.json", made | {"files": made["files"] | {name: entry}})
         with pytest.raises(Damaged, match="not inside"):
             manifest.verify(other)
-    run_dir = tmp_path / "runs" / "b"
-    rows = kobert("corpus", tiny.recipe, "--run-dir", run_dir, "--json").json["stages"]
-    assert [row["status"] for row in rows] == ["done"]
-    assert not list(run_dir.rglob("payload.txt"))
+        run_dir = tmp_path / "runs" / "b"
+        rows = kobert("corpus", tiny.recipe, "--run-dir", run_dir, "--json").json["stages"]
+        assert [row["status"] for row in rows] == ["done"]
+        assert not list(run_dir.rglob("payload.txt"))
+        shutil.rmtree(run_dir)
 
 
 @pytest.mark.parametrize(

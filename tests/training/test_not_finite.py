@@ -118,7 +118,7 @@ def test_however_late_the_host_looks_the_training_ends_in_the_same(
         if bad_steps:
             first = min(bad_steps)
             assert f"at step {first} (not taken)" in said and all(int(name[-8:]) <= first for name in saved)
-        for look_every in (3, 100):
+        for look_every in (3, 16, 100):
             late = outcome(tmp_path / f"{number} {look_every}", look_every, bad_steps, plan)
             assert (late[0], late[2]) == (said, saved), (changes, look_every)
             assert torch.equal(late[1], weights), (changes, look_every)

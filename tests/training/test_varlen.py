@@ -1,10 +1,12 @@
 """PyTorch's kernel for packed sequences gets the right arguments, and whole models give the same as by rectangles."""
 
 import inspect
+import tomllib
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -251,6 +253,13 @@ def test_dropout_is_refused_where_the_kernel_knows_none(monkeypatch: pytest.Monk
     q = torch.randn(1, 2, 4, 8)
     with pytest.raises(ValueError, match="attention dropout"):
         packed_attention(torch.nn.Module(), q, q, q, None, SequenceLayout.of(np.array([4]), varlen=True), dropout=0.1)
+
+
+def test_the_lowest_torch_that_is_supported_has_the_kernel(repo: Path) -> None:
+    """With sliding windows, which it has since 2.11."""
+    project = tomllib.loads((repo / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    (lowest,) = (one for one in project["dependencies"] if one.startswith("torch>"))
+    assert lowest in ("torch>=2.11", "torch>=2.12", "torch>=2.13")
 
 
 def test_the_installed_kernel_takes_what_it_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
