@@ -60,10 +60,10 @@ def refuse_undecodable(texts: list[str], what: str = "text") -> None:
             raise UserError(f"{what} {position} is not UTF-8; convert it first (iconv -f cp949 -t utf-8)")
 
 
-def file_batches(names: list[str], column: str | None = None) -> Iterator[list[str]]:
+def file_batches(names: list[str], column: str | None = None, tabs: bool = False) -> Iterator[list[str]]:
     """The lines of files, one file after the other; `-` is standard input. With a `column`, the files are tables and
-    their cells the texts. Raises UserError for a file that is missing, empty or in no Korean encoding, or has no such
-    column."""
+    their cells the texts; with `tabs` a line may be several texts with tabs between them. Raises UserError for a file
+    that is missing, empty or in no Korean encoding, or has no such column."""
     for name in names:
         if column is not None:
             yield from _column_batches(name, column)
@@ -71,7 +71,7 @@ def file_batches(names: list[str], column: str | None = None) -> Iterator[list[s
             yield from stdin_batches()
         else:
             refuse_bad_lines(Path(name))
-            note_format(name)
+            note_format(name, tabs)
             yield from _from_first_text(_detected_lines(Path(name)), name)
 
 
@@ -101,13 +101,14 @@ def refuse_bad_lines(path: Path) -> None:
 
 
 @cache  # once for a file that is read twice
-def note_format(name: str) -> None:
-    """Say of a file whose lines are not texts alone, such as a chat log, what it is. A table may be one of pairs."""
+def note_format(name: str, tabs: bool = False) -> None:
+    """Say of a file whose lines are not texts alone, such as a chat log, what it is. With `tabs` it may be a table."""
     with open_lines(Path(name)) as lines:
         form = text_format("".join(islice(lines, HEAD_LINES)))
-    if form and form.name != "csv":
+    if form and not (tabs and form.name == "csv"):
         what = form.description.partition(";")[0]
-        print(f"note: {name} is {what}, but every line of it is read as a text", file=sys.stderr)
+        advice = "; name the column of its texts with --column" if form.name == "csv" else ""
+        print(f"note: {name} is {what}, but every line of it is read as a text{advice}", file=sys.stderr)
 
 
 def refuse_missing(names: list[str], allowed: str = "text files with one text per line") -> None:

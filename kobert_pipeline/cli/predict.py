@@ -104,7 +104,8 @@ def predict(
     if file and (columns or is_table(file)):
         batches = predict_table(loaded, Path(file), columns or [], *more, id_column)
     else:
-        lines = file_batches([file]) if file else text_batches(texts or [], "--in")
+        has_tabs = not loaded.fills_masks and len(loaded.task.inputs) > 1
+        lines = file_batches([file], tabs=has_tabs) if file else text_batches(texts or [], "--in")
         batches = (loaded.predict(batch, *more) for batch in lines)
     _print_results(batches, as_json)
     note_truncated(loaded, counted["truncated"], counted["texts"], pair)

@@ -116,7 +116,7 @@ def embeddings(
     refuse_unknown("--projection", projection, found.PROJECTIONS)
     if projector:
         refuse_existing(projector, "--projector")
-    texts = found.LabelledTexts.of(file, chain.from_iterable(file_batches([str(file)])), limit)
+    texts = found.LabelledTexts.of(file, chain(*file_batches([str(file)], tabs=file.suffix == ".tsv")), limit)
     vectors, truncated = found.layer_vectors(checkpoint, texts.texts, pooling, tokenizer)
     if out:
         write_page(out, embeddings_page(label_of(checkpoint), texts, found.Projection.of(vectors, projection), pooling))

@@ -5,6 +5,7 @@ Park et al., *KLUE*, NeurIPS 2021; Naver and Changwon National University, *NLP 
 Korea Maritime and Ocean University; Tjong Kim Sang and De Meulder, CoNLL 2003.
 """
 
+import re
 from collections.abc import Collection, Iterable, Iterator
 from functools import partial
 from itertools import dropwhile, groupby, takewhile
@@ -141,9 +142,10 @@ def is_numbered_token(row: Row) -> bool:
 
 
 def columns(row: Row) -> list[str]:
-    """The columns of a line, separated by tabs where it has one, else by white space."""
+    """The columns of a line, separated by tabs where it has one, else by blanks."""
     line = text_of(row)
-    return line.split("\t") if "\t" in line else line.split()
+    # a token may have another kind of white space in it, such as a no-break space
+    return line.split("\t") if "\t" in line else re.split(" +", line.strip(" "))
 
 
 def token_and_tag(row: Row, form: str) -> tuple[str, str] | None:

@@ -100,7 +100,7 @@ def marked_rows(path: Path, task: str, options: EntityColumns) -> Iterator[Row |
         yield from gathered_tokens(rows, *by_token)
         return
     columns = choose_columns(readable_rows, task, options)
-    names = options.tag_names
+    names = options.tag_names or readable_rows[0].class_names.get(columns.get("tags", ""))
     if names is None and "tags" in columns:
         names = KLUE_TAGS if is_klue([tags_of(cell_of(row, columns["tags"])) for row in readable_rows]) else ()
     marked = list(tried(rows, lambda first: partial(_marked, columns, names or ())))
@@ -170,9 +170,11 @@ def is_blank_sentence(row: Row) -> bool:
 
 
 def list_of(value: Any) -> Any:
-    """A list, also where a table has it as text, or `datasets` as an object of lists; any other value as it is."""
+    """A list, also where a table has it as text, or `datasets` as an object of lists of one length; any other value as
+    it is."""
     value = parse_container(value) if isinstance(value, str) else value
-    if isinstance(value, dict) and value and all(isinstance(items, list) for items in value.values()):
+    is_columns = isinstance(value, dict) and all(isinstance(items, list) for items in value.values())
+    if is_columns and len({len(items) for items in value.values()}) == 1:
         return [dict(zip(value, items, strict=True)) for items in zip(*value.values(), strict=True)]
     return value
 
@@ -355,7 +357,7 @@ def is_klue(rows: list[Any]) -> bool:
 def _is_entities(value: Any) -> bool:
     """Whether a value may be the entities of a text."""
     value = list_of(value)
-    return isinstance(value, list) and all(isinstance(item, (dict, list)) for item in value)
+    return isinstance(value, list) and all(isinstance(item, (dict, list, tuple)) for item in value)
 
 
 def _is_tokens(value: Any) -> bool:

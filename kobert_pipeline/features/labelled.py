@@ -2,7 +2,8 @@
 use, or named by options."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import replace
 from math import isfinite
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -24,6 +25,7 @@ from kobert_pipeline.tables.columns import (
     find_columns,
     label_text,
     label_value,
+    named_classes,
     number_of,
     parse_container,
     text_cell,
@@ -32,7 +34,7 @@ from kobert_pipeline.tables.label_studio import OWN_COLUMNS, with_choices
 from kobert_pipeline.tables.rows import read_rows
 from kobert_pipeline.tables.unreadable import Row, readable, tried
 
-LIST_MARKS = ",;|"
+LIST_MARKS = ",;|#\n，、"
 """What nearly always separates labels in a cell that lists several."""
 
 
@@ -58,7 +60,7 @@ class LabelledTask(SequenceTask):
     def read(self, path: Path) -> list[Example]:
         """An example per row. Raises UserError for rows with a missing or blank text or a label that is not
         allowed."""
-        rows = tried(read_rows(path), lambda first: with_choices)
+        rows = tried(read_rows(path), with_choices)
         return list(readable(tried(rows, self._maker)))
 
     def fields(self, first: Row) -> list[RowField]:
@@ -70,7 +72,30 @@ class LabelledTask(SequenceTask):
     def _maker(self, first: Row) -> Callable[[Row], Example]:
         columns = find_columns(first, self.fields(first), self.name)
         read_label = self.label_reader(columns)
-        return lambda row: self._example(row, columns, read_label)
+        label = columns.get("label", "")
+        names = self._names_of_classes(first.class_names.get(label, ()))
+
+        def named(row: Row) -> Row:
+            return replace(row, cells=row.cells | {label: named_classes(row.cells[label], names)}) if names else row
+
+        return lambda row: self._example(named(row), columns, read_label)
+
+    def _names_of_classes(self, names: Sequence[str]) -> Sequence[str]:
+        """The names that a file has for numbers; none where no name is a label of the task, which is noted."""
+        parse_label = self.label_parser()
+
+        def is_label(name: str) -> bool:
+            try:
+                parse_label([name])
+            except UserError:
+                return False
+            return True
+
+        if not names or any(map(is_label, names)):
+            return names
+        own = ", ".join(self.labels or ())
+        self.note(f"the file calls its labels {', '.join(names):.100}; their numbers are read as {own:.100}")
+        return ()
 
     def label_reader(self, columns: dict[str, str]) -> Callable[[Row], Any]:
         """A function from a row to the training target; `columns` are the columns of the `fields`."""

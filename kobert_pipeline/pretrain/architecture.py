@@ -194,7 +194,8 @@ class Architecture(Plugin):
     def output_layer(self, model: Any) -> "torch.nn.Linear":
         """The layer from these states to the vocabulary, apart from them because the loss computes the logits chunk by
         chunk, together with their gradient."""
-        raise NotImplementedError(f"{self.name} predicts no tokens")
+        layer: torch.nn.Linear = model.get_output_embeddings()
+        return layer
 
     def token_logits(self, model: Any, hidden: "torch.Tensor") -> "torch.Tensor":
         """The logits of K tokens over the vocabulary: (K, H) -> (K, V)."""

@@ -13,8 +13,3 @@ class BertHead:
         """The MLM head's transform."""
         states: torch.Tensor = model.cls.predictions.transform(hidden)
         return states
-
-    def output_layer(self, model: Any) -> "torch.nn.Linear":
-        """The MLM head's decoder."""
-        layer: torch.nn.Linear = model.cls.predictions.decoder
-        return layer

@@ -19,17 +19,6 @@ CHUNK_LOGITS = 2**29
 chunk is still large enough to keep a GPU busy: 8,192 rows with a vocabulary of 65,536."""
 
 
-def token_and_pair_loss(
-    architecture: Architecture, model: Any, batch: "TensorBatch", pairs: str
-) -> tuple["torch.Tensor", Values]:
-    """Mean cross-entropy over masked tokens, plus the mean over sequence pairs; `pairs` is the name of their task (nsp,
-    sop)."""
-    hidden = architecture.hidden(model, batch)
-    loss, _, values = token_loss(architecture, model, hidden, batch, "mlm")
-    loss_of_pairs, values_of_pairs = pair_loss(architecture, model, hidden, batch, pairs)
-    return loss + loss_of_pairs, values | values_of_pairs
-
-
 def token_loss(
     architecture: Architecture,
     model: Any,
@@ -94,7 +83,7 @@ def pair_loss(
     architecture: Architecture, model: Any, hidden: "torch.Tensor", batch: "TensorBatch", name: str
 ) -> tuple["torch.Tensor", Values]:
     """Mean cross-entropy over the sequence pairs of the batch, 0 where it has none, with `NAME_loss` and
-    `NAME_accuracy` to log (NaN where there is no pair)."""
+    `NAME_accuracy` to log (NaN where there is no pair); `name` is that of their task (nsp, sop)."""
     from torch.nn.functional import cross_entropy
 
     labels, pairs = batch.next_sentence_label, batch.step_pairs

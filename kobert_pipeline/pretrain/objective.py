@@ -10,7 +10,7 @@ from pydantic import Field
 from kobert_pipeline.config.options import Plugin
 from kobert_pipeline.pretrain.architecture import Architecture
 from kobert_pipeline.pretrain.batch import Batch
-from kobert_pipeline.pretrain.losses import token_and_pair_loss
+from kobert_pipeline.pretrain.losses import pair_loss, token_loss
 from kobert_pipeline.pretrain.masking import Unit, choose, replace, unit_starts
 from kobert_pipeline.pretrain.packing import pack
 from kobert_pipeline.pretrain.segments import PairTask, Sequences, full_sentences, plan_sequences
@@ -156,4 +156,7 @@ class MaskedPairObjective(MaskedObjective):
         self, architecture: Architecture, model: Any, batch: "TensorBatch"
     ) -> tuple["torch.Tensor", dict[str, "torch.Tensor"]]:
         """Mean cross-entropy over masked tokens plus mean cross-entropy over pairs, as in HF's `BertForPreTraining`."""
-        return token_and_pair_loss(architecture, model, batch, self.pair_loss_name)
+        hidden = architecture.hidden(model, batch)
+        tokens, _, values = token_loss(architecture, model, hidden, batch, "mlm")
+        pairs, of_pairs = pair_loss(architecture, model, hidden, batch, self.pair_loss_name)
+        return tokens + pairs, values | of_pairs

@@ -21,7 +21,9 @@ LIST_ITEM = re.compile(
     r"""\s*('(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|[+-]?\d+(?:\.\d*)?)\s*(?:,|(?=[\s'"]|$))""", re.DOTALL
 )
 """A quoted text or a number in a list as Python or, without commas, NumPy prints it."""
-ARRAY = re.compile(r"\barray\((\[[^\[\]]*\])(?:, dtype=\w+)?\)")
+ARRAY = re.compile(r"\barray\((\[[^\[\]]*\])(?:,\s*dtype=\w+)?\)")
+NUMPY_SCALAR = re.compile(r"""\bnp\.\w+\(([+-]?[\d.]+|True|False|'[^']*'|"[^"]*")\)""")
+"""A number or text as NumPy 2 prints it in a list: `np.int64(3)`."""
 BY_OPTION = "by the option {field} of the task (kobert evaluate: --set {field}=NAME)"
 
 
@@ -136,6 +138,14 @@ def values_of(row: Row, columns: dict[str, str]) -> dict[str, Any]:
     return {field: cell(row, column) for field, column in columns.items()}
 
 
+def named_classes(value: Any, names: Sequence[str]) -> Any:
+    """The name of a number of a class, or the names of those in a list; any other value, such as the -1 of a row
+    without a label, as it is."""
+    if isinstance(value, list):
+        return [named_classes(item, names) for item in value]
+    return names[value] if isinstance(value, int) and 0 <= value < len(names) else value
+
+
 def text_cell(row: Row, column: str, numbers: bool = False) -> str:
     """The text of a row in a column, with `numbers` as `text_of` has them. Raises UnreadableInput for anything else."""
     value = text_of(cell(row, column)) if numbers else cell(row, column)
@@ -169,8 +179,8 @@ def parse_container(text: str) -> Any:
         # item by item, since `literal_eval` takes NumPy's ['a' 'b'] for ['ab']
         if inside[0] == "[" and not LIST_ITEM.sub("", inside[1:-1]).strip():
             return [ast.literal_eval(item) for item in LIST_ITEM.findall(inside[1:-1])]
-        value = ast.literal_eval(ARRAY.sub(r"\1", inside))
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        value = ast.literal_eval(ARRAY.sub(r"\1", NUMPY_SCALAR.sub(r"\1", inside)))
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return text
     if isinstance(value, (set, tuple)):
         # sorted, since the order of a set of texts is another one in every process

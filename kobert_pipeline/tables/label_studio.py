@@ -1,6 +1,8 @@
 """Exports of Label Studio: tasks with `data` and the `annotations` of people (JSON), or a column for each control
 (JSON_MIN, CSV)."""
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from kobert_pipeline.errors import UserError
@@ -34,16 +36,29 @@ def _is_valid(annotation: dict[str, Any]) -> bool:
     return isinstance(annotation.get("result"), list) and not annotation.get("was_cancelled")
 
 
-def with_choices(row: Row) -> Row:
-    """A task of an export in JSON as JSON_MIN has it: its data, and a column of what was chosen for each control about
-    the whole text (choices, a rating, a number), also as `label` where there is one control; other rows as they are.
-    Raises UserError as `only_results` does."""
-    if not has_annotations(row):
-        return row
-    chosen = {
+def with_choices(first: Row) -> Callable[[Row], Row]:
+    """A function that makes of a task of an export in JSON what JSON_MIN has: its data, and a column of what was chosen
+    for each control about the whole text (choices, a rating, a number), also as `label` where the file has one control;
+    other rows stay as they are. It raises UserError as `only_results` does."""
+    controls = set[str]()
+
+    def with_chosen(row: Row) -> Row:
+        if not has_annotations(row):
+            return row
+        chosen = _chosen(row)
+        controls.update(chosen)
+        # a label among the data was there before anybody chose one
+        data = {name: value for name, value in row.cells["data"].items() if name != "label"}
+        label = {"label": next(iter(chosen.values()))} if len(chosen) == len(controls) == 1 else {}
+        return replace(row, cells=data | label | {"id": row.cells.get("id", row.index)} | chosen)
+
+    return with_chosen
+
+
+def _chosen(row: Row) -> dict[str, Any]:
+    """What was chosen for each control about the whole text."""
+    return {
         str(result.get("from_name")): value[str(result["type"])]
         for result in only_results(row.cells["annotations"])
         if isinstance(value := result.get("value"), dict) and str(result.get("type")) in value and "start" not in value
     }
-    label = {"label": next(iter(chosen.values()))} if len(chosen) == 1 else {}
-    return Row(row.cells["data"] | label | {"id": row.cells.get("id", row.index)} | chosen, row.location, row.index)

@@ -183,6 +183,7 @@ def read_parquet(path: Path, columns: Mapping[str, str] = MappingProxyType({})) 
             if column not in file.schema_arrow.names:
                 guess = did_you_mean(column, file.schema_arrow.names, "found")
                 raise UnreadableInput("columns", f"{path}: there is no column '{column}'{guess}{advice}")
+        names = class_names(file.schema_arrow.metadata or {})
         for batch in file.iter_batches(batch_size=10_000, columns=list(columns) or None):
             for cells in _batch_cells(batch):
                 index += 1
@@ -190,10 +191,21 @@ def read_parquet(path: Path, columns: Mapping[str, str] = MappingProxyType({})) 
                 if cells is None:
                     yield UnreadableInput("encoding", "not UTF-8, though its column says so", location)
                 else:
-                    yield Row(cells, location, index)
+                    yield Row(cells, location, index, names)
     except (pyarrow.ArrowInvalid, OSError) as error:
         problem = f"{path} is not a complete Parquet file ({str(error).splitlines()[0]}); fetch it again"
         raise UnreadableInput("damaged", problem) from None
+
+
+def class_names(metadata: Mapping[bytes, bytes]) -> dict[str, list[str]]:
+    """The names that `datasets` notes in a Parquet file's metadata for the numbers of a column, or for those in its
+    lists (`ClassLabel`)."""
+    try:
+        features = parse_json(metadata.get(b"huggingface", b"{}").decode("utf-8"))["info"]["features"]
+        columns = {column: feature.get("feature", feature) for column, feature in features.items()}
+        return {column: kind["names"] for column, kind in columns.items() if kind.get("_type") == "ClassLabel"}
+    except (ValueError, LookupError, TypeError, AttributeError):  # written by another version, or none at all
+        return {}
 
 
 def _batch_cells(batch: Any) -> Iterator[dict[str, Any] | None]:

@@ -5,8 +5,8 @@ cannot be. `tried` does the same for rows whose content is wrong. Whoever may sk
 reads through `readable`, which raises one error about all of them.
 """
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -44,11 +44,13 @@ class Row:
 
     `cells` are its values by column name, text or any value of JSON and Parquet. `index` is 1 for the first row below
     the column names, and counts blank rows as a spreadsheet does; 0 in SQuAD form, whose questions have ids.
+    `class_names` are the names that a Parquet file of `datasets` has for the numbers of a column.
     """
 
     cells: dict[str, Any]
     location: Location
     index: int
+    class_names: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 class UnreadableInput(UserError):

@@ -4,7 +4,7 @@ best exact match (EM) it allows in extractive question answering."""
 import re
 import string
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from tokenizers import Tokenizer
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.markdown import escaped, table
 from kobert_pipeline.morphemes.normalization import remove_invisible
+from kobert_pipeline.morphemes.segmenter import batches_of
 from kobert_pipeline.progress import report
 from kobert_pipeline.tables.answers import answer_pairs, located
 from kobert_pipeline.tables.squad import paragraphs
@@ -44,8 +45,10 @@ body { font-family: sans-serif; max-width: 70em; margin: 2em auto; padding: 0 1e
 table { border-collapse: collapse; font-size: 0.9em } th, td { border: 1px solid #bbb; padding: 0.2em 0.6em }
 </style>"""
 """The head of the report as a page."""
+CHARACTERS_AT_ONCE = 20_000
+"""Characters of texts that are encoded together, and after which progress is shown."""
 BATCH = 32
-"""Texts that are encoded together, and after which progress is shown: long judgments take a second each."""
+"""Contexts of answers that are encoded together."""
 SAMPLES = 5
 USE_POINTS = 12
 
@@ -147,7 +150,7 @@ def evaluate_texts(
     export without an analyzer; `cuts` counts the words."""
     tally, done = Tally(), 0
     report(f"measuring {name}", 0, count, "documents")
-    for batch in batches(texts):
+    for batch in batches_of(texts, CHARACTERS_AT_ONCE):
         encoded = encode(batch)
         plain_encodings = plain.encode_batch(batch, add_special_tokens=False)
         for row, (text, other) in enumerate(zip(batch, plain_encodings, strict=True)):
@@ -165,7 +168,7 @@ def evaluate_texts(
 def evaluate_other(texts: Iterable[str], encode: Encode, unk_id: int | None) -> dict[str, Any]:
     """The figures of another tokenizer on texts that do not depend on an analyzer."""
     count = characters = eojeols = tokens = unknown = 0
-    for batch in batches(texts):
+    for batch in batches_of(texts, CHARACTERS_AT_ONCE):
         ids_of = encode(batch)["input_ids"]
         count += len(batch)
         eojeols += sum(len(text.split()) for text in batch)
@@ -256,18 +259,6 @@ def unseen(character: str) -> bool:
 def around(text: str, left: int, right: int) -> str:
     """A span in brackets, with ten characters of context on either side."""
     return f"{text[max(left - 10, 0) : left]}[{text[left:right]}]{text[right : right + 10]}"
-
-
-def batches(texts: Iterable[str]) -> Iterator[list[str]]:
-    """Lists of `BATCH` texts; the last one may be shorter."""
-    batch: list[str] = []
-    for text in texts:
-        batch.append(text)
-        if len(batch) == BATCH:
-            yield batch
-            batch = []
-    if batch:
-        yield batch
 
 
 def markdown(figures: dict[str, Any]) -> str:

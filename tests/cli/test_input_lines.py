@@ -57,7 +57,7 @@ def test_blank_rows_of_a_table_are_left_out_with_one_note(tmp_path: Path, capsys
         ("1\n00:00:01,000 --> 00:00:04,000\n비가 오네요\n", "subtitles"),
         ('{"text": "비가 오네요"}\n', "JSON Lines"),
         ("비가 오네요\n우산은요?\n", None),
-        ("비가 온다\t땅이 젖는다\n" * 9, None),
+        ("id\tdocument\tlabel\n" + "1\t비가 온다\t1\n" * 3, "a table with tabs or commas"),
     ],
 )
 def test_lines_that_are_no_texts_are_read_with_one_note(
@@ -69,6 +69,13 @@ def test_lines_that_are_no_texts_are_read_with_one_note(
         assert sum(map(len, file_batches([str(path)]))) == content.count("\n")
     note = capsys.readouterr().err
     assert note == "" if what is None else note.count("every line of it is read as a text") == 1 and what in note
+
+
+def test_a_table_is_expected_where_lines_are_pairs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("비가 온다\t땅이 젖는다\n" * 9, encoding="utf-8")
+    assert list(file_batches([str(path)], tabs=True)) == [["비가 온다\t땅이 젖는다"] * 9]
+    assert capsys.readouterr().err == ""
 
 
 def test_all_lines_of_a_file_that_cannot_be_decoded_are_named_before_any_is_answered(tmp_path: Path) -> None:

@@ -232,6 +232,8 @@ FORMS: list[tuple[str, bool, Callable[[list[Sentence]], str]]] = [
     ("studio-min.json", False, label_studio_minimal),
     ("studio.csv", False, label_studio_csv),
     ("modu.json", False, modu),
+    ("tuples.csv", False, lambda s: csv_text([["text", "label"], *(
+        [text_of(x), str([tuple(triple) for triple in triples(x)])] for x in s)])),
 ]  # fmt: skip
 """Name of the file, whether whole eojeols are marked, and the content for some sentences."""
 
@@ -313,6 +315,7 @@ REFUSED = [
     ("a.jsonl", json_lines([{"text": "김민수는", "spans": [{"start": 1, "end": 2, "text": "김민수", "label": "PS"}]}]),
      "an entity is '김민수', but from 1 to 2 the text has '민'"),
     ("a.jsonl", json_lines([{"text": "김민수는", "label": [[0, 3, ["PS", "LC"]]]}]), "an entity is"),
+    ("a.jsonl", json_lines([{"text": "김민수는", "label": {"PS": ["김민수"], "LC": []}}]), "another form"),
     ("a.json", json.dumps([{"data": {"text": "글"}, "annotations": [{"result": []}] * 2}]), "2 annotations, but one"),
     ("a.tsv", "0\t김민수는\tB-PS\n0\t갔다\tO\n1\t끝\tO\n", "the first column holds numbers, not tokens"),
     ("a.jsonl", json_lines([{"text": "김민수는", "spans": [[0, 3, "PS"]], "answer": "reject"}]), "what Prodigy"),
@@ -336,6 +339,12 @@ def test_one_blank_among_words_leaves_the_spaces_between_them(tmp_path: Path) ->
     (tmp_path / "a.tsv").write_text(f"{sentence}\xa0\tO\n끝\tO\n", encoding="utf-8")
     examples = Task.choose("tagging").fit_labels([tmp_path / "a.tsv"]).read(tmp_path / "a.tsv")
     assert examples[0]["text"] == "김민수는 어제 부산에 갔다"
+
+
+def test_white_space_inside_a_token_separates_no_columns(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("1\u00a0000 B-QT\n원 I-QT\n\n김\u3000민수 B-PS\n는 O\n", encoding="utf-8")
+    examples = Task.choose("tagging").fit_labels([tmp_path / "a.txt"]).read(tmp_path / "a.txt")
+    assert [example["text"] for example in examples] == ["1\u00a0000 원", "김\u3000민수 는"]
 
 
 def test_all_wrong_lines_of_a_file_are_named(tmp_path: Path) -> None:

@@ -49,12 +49,26 @@ def test_lists_as_text_are_read(cells: list[str], separator: str, tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    "cells", [["{'가', '나 다'}", "{'가'}"], ["('가', '나 다')", "('가',)"], ['["가", "나 다"]', '["가"]']]
+    "cells",
+    [
+        ["{'가', '나 다'}", "{'가'}"],
+        ["('가', '나 다')", "('가',)"],
+        ['["가", "나 다"]', '["가"]'],
+        ['{가,"나 다"}', "{가}"],  # PostgreSQL's arrays
+        ["(np.str_('가'), np.str_('나 다'))", "[np.str_('가')]"],
+    ],
 )
-def test_sets_and_tuples_as_text_are_lists(cells: list[str], tmp_path: Path) -> None:
+def test_lists_as_programs_print_them_are_read(cells: list[str], tmp_path: Path) -> None:
     path = table(tmp_path / "a.tsv", *({"text": f"글 {cell}", "labels": cell} for cell in cells))
     task = Task.choose("multilabel").fit_labels([path])
     assert (task.labels, [example["label"] for example in task.read(path)]) == (["가", "나 다"], [[0, 1], [0]])
+
+
+def test_numbers_as_numpy_prints_them_and_an_empty_array_of_postgresql_are_read(tmp_path: Path) -> None:
+    cells = ["(np.int64(1), np.int64(3))", "(np.int64(3),)", "{}"]
+    path = table(tmp_path / "a.jsonl", *({"text": f"글 {cell}", "labels": cell} for cell in cells))
+    task = Task.choose("multilabel").fit_labels([path])
+    assert (task.labels, [example["label"] for example in task.read(path)]) == (["1", "3"], [[0, 1], [1], []])
 
 
 def test_columns_come_before_a_list_of_0_and_1_for_each(tmp_path: Path) -> None:
@@ -78,11 +92,11 @@ def test_lists_of_0_and_1_for_each_label_need_their_names(zeros_and_ones: list[A
 
 @pytest.mark.parametrize(
     ("mark", "others"),
-    [(";", ["가", "나"]), (";", ["나"]), ("|", ["나"]), *((mark, ["가", "나"]) for mark in "#/+& \n")],
+    [*((mark, ["나"]) for mark in ";|#\n，、"), *((mark, ["가", "나"]) for mark in ";#/+& \n")],
 )
 def test_another_separator_than_the_option_s_is_named(mark: str, others: list[str], tmp_path: Path) -> None:
     path = table(tmp_path / "a.jsonl", *({"text": "글", "labels": cell} for cell in (f"가{mark}나", *others)))
-    with pytest.raises(UserError, match=f"is a list of others; set the option separator to '{re.escape(mark)}'"):
+    with pytest.raises(UserError, match=re.escape(f"is a list of others; set the option separator to {mark!r}")):
         Task.choose("multilabel").fit_labels([path])
 
 
@@ -115,6 +129,31 @@ def test_what_was_chosen_in_label_studio_comes_before_a_label_in_the_data(tmp_pa
         row["data"]["label"] = "기계"  # imported labels of a model
     task = Task.choose("classification").fit_labels([table(tmp_path / "a.json", *rows)])
     assert task.classes() == ["나쁨", "좋음"]
+
+
+@pytest.mark.parametrize(
+    ("controls", "said"),
+    [
+        ([["topic"], ["topic", "sure"]], "entry 2: there is no 'label'"),
+        ([["topic", "sure"], ["topic"]], "no column is the label of the task classification.*topic"),
+        ([["topic"], []], "entry 2: there is no 'label'"),
+        ([["topic"], ["sure"]], "entry 2: there is no 'label'"),
+    ],
+)
+def test_of_several_controls_of_label_studio_none_is_the_label(
+    controls: list[list[str]], said: str, tmp_path: Path
+) -> None:
+    rows = [label_studio("글", "가"), label_studio("말", "나")]
+    for row, names in zip(rows, controls, strict=True):
+        [annotation] = row["annotations"]
+        annotation["result"] = [annotation["result"][0] | {"from_name": name} for name in names]
+        row["data"]["label"] = "기계"
+    path = table(tmp_path / "a.json", *rows)
+    with pytest.raises(UserError, match=said):
+        Task.choose("classification").fit_labels([path])
+    if ["topic"] in controls and ["topic", "sure"] in controls:
+        task = Task.choose({"name": "classification", "label": "topic"}).fit_labels([path])
+        assert task.labels == ["가", "나"]
 
 
 @pytest.mark.parametrize("spell", [list, str])

@@ -22,10 +22,10 @@ from kobert_pipeline.tables.squad import paragraphs
 from kobert_pipeline.tokenizer.plain import add_template, plain_backend
 from kobert_pipeline.tokenizer.report import (
     BATCH,
+    CHARACTERS_AT_ONCE,
     KINDS,
     Tally,
     around,
-    batches,
     ceiling,
     covered,
     evaluate_texts,
@@ -147,18 +147,11 @@ def test_the_commonest_tokens_share_of_the_text():
     assert figures["share_of_text_by_commonest"] == {"64": (101 + 63) / 200, "128": 1.0, "200": 1.0}
 
 
-@pytest.mark.parametrize("count", [0, 1, BATCH, BATCH + 1])
-def test_batches_hold_every_text_in_order(count: Any):
-    found = list(batches(map(str, range(count))))
-    assert [text for batch in found for text in batch] == [str(number) for number in range(count)]
-    assert all(0 < len(batch) <= BATCH for batch in found)
-    assert len(found) == -(-count // BATCH)
-
-
 def test_texts_of_several_batches_are_all_counted(words):
-    figures = evaluate_texts((text for text in ["우리는 집에"] * BATCH + ["쀍"]), *words, 16)
-    assert figures["texts"] == BATCH + 1
-    assert figures["unknown_rate"] == round(1 / (4 * BATCH + 1), 6)
+    many = CHARACTERS_AT_ONCE // len("우리는 집에") + 1
+    figures = evaluate_texts((text for text in ["우리는 집에"] * many + ["쀍"]), *words, 16)
+    assert figures["texts"] == many + 1
+    assert figures["unknown_rate"] == round(1 / (4 * many + 1), 6)
 
 
 # covered

@@ -4,6 +4,7 @@ sigmoid of its output and a threshold that is chosen on dev.
 Jeon, Lee and Kim, *User Guide for KOTE*, 2022; Lee et al., *K-MHaS*, COLING 2022; Kang et al., *Korean UnSmile*, 2022.
 """
 
+import csv
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -95,7 +96,7 @@ class Multilabel(FoundLabelsTask):
         numbers of both."""
         if len(self.labels or ()) != 2:
             return False
-        rows = [row for row in tried(read_rows(path), lambda first: with_choices) if isinstance(row, Row)]
+        rows = [row for row in tried(read_rows(path), with_choices) if isinstance(row, Row)]
         if not rows or not self.lists_labels(rows[0]):
             return False
         column = find_columns(rows[0], self.fields(rows[0]), self.name)["label"]
@@ -149,7 +150,7 @@ class Multilabel(FoundLabelsTask):
         labels = {label for example in examples for label in example["label"]}
         if listed := list_among(labels, self.separator, any):
             raise UserError(
-                f"the label '{listed[0]:.60}' is a list of others; set the option separator to '{listed[1]}'"
+                f"the label '{listed[0]:.60}' is a list of others; set the option separator to {listed[1]!r}"
             )
         return labels
 
@@ -178,6 +179,8 @@ class Multilabel(FoundLabelsTask):
         """What is in a cell: the items of a list, or of one as text, or the cell itself."""
         items = unwrap_label(value)
         items = split_list(items, self.separator) if isinstance(items, str) else items
+        if items == {}:  # of PostgreSQL, where it is a list without items
+            return []
         return items if isinstance(items, list) else [items]
 
     def listed(self, value: Any) -> list[str]:
@@ -292,8 +295,10 @@ def is_multi_hot(items: list[Any]) -> bool:
 
 
 def split_list(text: str, separator: str) -> list[str]:
-    """The items of a list as text: `2,4`, perhaps in brackets."""
+    """The items of a list as text: `2,4`, perhaps in brackets, or as PostgreSQL writes an array, `{2,4}`."""
     text = text.strip()
+    if text.startswith("{") and text.endswith("}"):
+        return next(csv.reader([" ".join(text[1:-1].splitlines())], skipinitialspace=True), [])
     inside = text[1:-1] if text.startswith("[") and text.endswith("]") else text
     # a list in brackets may be separated by blanks
     return (

@@ -54,11 +54,6 @@ class Albert(Architecture):
         states: torch.Tensor = head.LayerNorm(head.activation(head.dense(hidden)))
         return states
 
-    def output_layer(self, model: Any) -> "torch.nn.Linear":
-        """The MLM head's decoder."""
-        layer: torch.nn.Linear = model.predictions.decoder
-        return layer
-
     def pair_logits(self, model: Any, first: "torch.Tensor") -> "torch.Tensor":
         """The sentence order head, after the pooler."""
         base = model.base_model

@@ -107,11 +107,6 @@ class Electra(Architecture):
         states: torch.Tensor = model.generator_predictions(hidden)
         return states
 
-    def output_layer(self, model: Any) -> "torch.nn.Linear":
-        """The generator's output layer."""
-        layer: torch.nn.Linear = model.generator_lm_head
-        return layer
-
     def replaced_logits(self, model: Any, batch: "TensorBatch") -> "torch.Tensor":
         """The logits of T tokens for having been replaced, (T,)."""
         logits: torch.Tensor = model.discriminator_predictions(self.hidden(model, batch)[None]).squeeze(0)

@@ -61,8 +61,3 @@ class Gpt2(Architecture):
     def token_states(self, model: Any, hidden: "torch.Tensor") -> "torch.Tensor":
         """The hidden states as they are: the head is an output layer alone."""
         return hidden
-
-    def output_layer(self, model: Any) -> "torch.nn.Linear":
-        """The language modelling head."""
-        layer: torch.nn.Linear = model.lm_head
-        return layer

@@ -86,8 +86,3 @@ class ModernBert(Architecture):
         """The MLM head before its decoder."""
         states: torch.Tensor = model.head(hidden)
         return states
-
-    def output_layer(self, model: Any) -> "torch.nn.Linear":
-        """The MLM head's decoder."""
-        layer: torch.nn.Linear = model.decoder
-        return layer

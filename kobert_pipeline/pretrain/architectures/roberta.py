@@ -40,8 +40,3 @@ class Roberta(Architecture):
 
         states: torch.Tensor = model.lm_head.layer_norm(gelu(model.lm_head.dense(hidden)))
         return states
-
-    def output_layer(self, model: Any) -> "torch.nn.Linear":
-        """The MLM head's decoder."""
-        layer: torch.nn.Linear = model.lm_head.decoder
-        return layer
