@@ -125,9 +125,9 @@ def _is_mixed_script(text: str | None) -> bool:
 
 
 def _letters(text: str | None) -> list[str]:
-    # punctuation and symbols are in every encoding, so they are no evidence
+    # punctuation, symbols and numbers (①, Ⅱ) are in every encoding, so they are no evidence
     return [
-        character for character in text or "" if character > "\x7f" and unicodedata.category(character)[0] not in "PS"
+        character for character in text or "" if character > "\x7f" and unicodedata.category(character)[0] not in "NPS"
     ]
 
 

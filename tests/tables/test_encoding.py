@@ -109,7 +109,12 @@ def test_a_line_beyond_the_limit_is_skipped_and_marked(empty: bytes | str, lengt
 
 
 @pytest.mark.parametrize(
-    "text", ["ㅋㅋㅋㅋ 이거 웃김 ㅋㅋㅋ\nㅠㅠㅠ 슬프다 ㅎㅎ", "“정부는” ‘새 정책’을 …\n■ 한편 ● 내일"]
+    "text",
+    [
+        "ㅋㅋㅋㅋ 이거 웃김 ㅋㅋㅋ\nㅠㅠㅠ 슬프다 ㅎㅎ",
+        "“정부는” ‘새 정책’을 …\n■ 한편 ● 내일",
+        "① 예\n② 예\n③ 위와 같음\nⅡ 답\n",
+    ],
 )
 def test_slang_and_marks_do_not_hide_that_a_file_is_cp949(tmp_path: Path, text: str) -> None:
     assert text_of(write(tmp_path / "a.txt", text, "cp949")) == text
