@@ -214,6 +214,9 @@ class FoundLabelsTask(LabelledTask):
             raise UserError(
                 f"{', '.join(map(str, train))}: a task requires at least two labels, found was only '{''.join(labels)}'"
             )
+        folded = Counter(map(str.casefold, labels))
+        if twins := sorted(label for label in labels if folded[label.casefold()] > 1):
+            self.note(f"labels that differ by case alone are read as different ones: {', '.join(twins):.100}")
         return self.with_found_labels(labels)
 
     def labels_of(self, examples: list[Example]) -> set[str]:

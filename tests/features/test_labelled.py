@@ -298,6 +298,13 @@ def test_the_error_about_a_label_says_where_the_allowed_ones_come_from(tmp_path:
             given.read(wrong)
 
 
+def test_labels_that_differ_by_case_alone_are_noted(tmp_path: Path) -> None:
+    rows = [{"text": f"글 {label}", "label": label} for label in ("Good", "good", "bad")]
+    task = Task.choose("classification").fit_labels([table(tmp_path / "a.jsonl", *rows)])
+    assert task.labels == ["Good", "bad", "good"]
+    assert task.notes == ["labels that differ by case alone are read as different ones: Good, good"]
+
+
 def test_labels_that_are_said_stay_in_their_order(tmp_path: Path) -> None:
     given = Task.choose({"name": "classification", "labels": ["산", "강"]})
     assert given.fit_labels([tmp_path / "not read.tsv"]) is given
