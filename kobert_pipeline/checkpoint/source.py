@@ -33,7 +33,7 @@ CONFIG, CARD = "config.json", "README.md"
 TOKENIZER_CONFIG = "tokenizer_config.json"
 VOCABULARIES = (
     "morphemes.json", "tokenizer.json", "vocab.txt", "vocab.json", "spiece.model", "sentencepiece.bpe.model",
-    "tokenizer.model",
+    "tokenizer.model", "spm.model",
 )  # fmt: skip
 """The files that may hold a tokenizer's tokens. One of them is needed: from settings alone `transformers` makes a
 tokenizer that knows the special tokens and nothing else."""

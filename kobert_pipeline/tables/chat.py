@@ -48,10 +48,11 @@ HEADER = re.compile(
 """How exports of KakaoTalk and LINE begin."""
 DAY = re.compile(rf"-*\s*(?:{WEEKDAY},? )?(?P<date>{DATE})\s*-*$")
 """A line between the messages of two days."""
-STAMPED = rf"{DATE}(?:,| at)?\s{TIME}(?:$|[,:]\s)"
+STAMPED = rf"{DATE}(?:,| at)?\s{TIME}(?:$|[,:]\s|\s[-–]\s)"
 HAPPENED = (
     rf"(?:(?:{TIME} )?.{{1,60}}님(?:이|을|께서) "
-    r"(?:(?:(?:\S*방|그룹)\S+ )?(?:들어왔|나갔)|.*(?:초대했|초대하였|내보냈|(?:메시지|초대).{0,10}취소했))습니다\.?$"
+    r"(?:(?:(?:\S*방|그룹)\S+ )?(?:들어왔|나갔)|.*(?:초대했|초대하였|내보냈|(?:메시지|초대).{0,10}취소했))습니다\.?"
+    r"(?:$|(?<=\.)타인, 기관)"  # a warning follows without a blank in open chats
     r"|.{1,60} (?:joined|left) this chatroom\.$|채팅방 관리자가 메시지를 가렸습니다\.?$)"
 )
 EVENT = re.compile(rf"{STAMPED}|{HAPPENED}")
@@ -65,9 +66,12 @@ NOT_TEXT = re.compile(
     r"Photos?|\d+ photos|Video|Emoticons?|This message was deleted\.|"
     r"\[(?:사진|동영상|스티커|파일|음성 ?메시지|앨범|노트|위치정보|연락처|Photo|Video|Sticker|File|Voice message)\]|"
     r"☎ \D{1,20}(?:\d+(?::\d\d){1,2})?|"
+    r"(?:이미지|동영상|오디오|스티커|GIF|문서) 생략됨|"
     r"<(?:미디어 파일 제외됨|미디어 파일을 제외한 내용|Media omitted)>)$"
 )
 """What an export writes in place of a picture, a file or a call; a message that only begins so was typed."""
+MARKS = "\ufeff\u200e\u200f"
+"""What may be before a line: a byte order mark, and marks of direction (WhatsApp on an iPhone)."""
 FEWEST = 4
 """Messages of a log that no header announces; each sender has two of them on average."""
 
@@ -143,7 +147,7 @@ def days(blocks: Iterable[Block]) -> Iterator[list[str]]:
                 yield messages
             messages, last_date = [], date
         # a message of several lines was typed, whatever its first line looks like
-        if len(text) > 1 or (text and not NOT_TEXT.match(text[0])):
+        if len(text) > 1 or (text and not NOT_TEXT.match(text[0].lstrip(MARKS))):
             messages.append("\n".join(text))
     if messages:
         yield messages
@@ -160,4 +164,4 @@ def _starts(line: str, forms: Forms) -> bool:
 
 
 def _first_line(line: str, forms: Forms) -> re.Match[str] | None:
-    return next((match for form in forms if (match := form.match(line.lstrip("\ufeff")))), None)
+    return next((match for form in forms if (match := form.match(line.lstrip(MARKS)))), None)

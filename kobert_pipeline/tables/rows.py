@@ -218,6 +218,13 @@ def _batch_cells(batch: Any) -> Iterator[dict[str, Any] | None]:
                 yield from batch.slice(position, 1).to_pylist()
             except UnicodeDecodeError:
                 yield None
+    except (OverflowError, ValueError):  # a time that Python has none for, such as 9999-12-31 in another time zone
+        import pyarrow
+
+        for name, column in zip(batch.schema.names, batch.columns, strict=True):
+            if pyarrow.types.is_temporal(column.type):
+                batch = batch.set_column(batch.schema.names.index(name), name, column.cast(pyarrow.string()))
+        yield from batch.to_pylist()
 
 
 PARSERS: dict[str, Callable[[Path], Rows]] = {

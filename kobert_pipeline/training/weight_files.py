@@ -122,6 +122,8 @@ def read_weights(folder: Path, encoder: Any) -> "dict[str, Tensor]":
             tensors |= _read_file(folder / name)
     if adapter := next(filter(ADAPTER_WEIGHT.search, tensors), None):
         raise UserError(f"{folder} has weights of an adapter beside those of its model ({adapter:.80}); {MERGE}")
+    if (folder / ADAPTER).is_file():
+        raise UserError(f"{folder} has an adapter ({ADAPTER}) beside the weights of its model; {MERGE}, or delete it")
     names = {name: canonical_name(name) for name in tensors}
     prefix = wrapper_prefix(names.values(), encoder)
     weights = {

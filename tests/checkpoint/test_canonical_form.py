@@ -292,6 +292,14 @@ def test_an_adapter_that_is_not_merged_is_refused(mark: str, tmp_path: Path) -> 
             use(folder)
 
 
+def test_an_adapter_beside_whole_weights_is_refused(tmp_path: Path) -> None:
+    folder = store_as(made("kcbert", tmp_path), torch.float32)
+    write_json(folder / "adapter_config.json", {"base_model_name_or_path": "klue/bert-base", "peft_type": "LORA"})
+    for use in (load_model, lambda folder: stage.run(str(folder), tmp_path / "out")):
+        with pytest.raises(UserError, match=r"has an adapter \(adapter_config.json\) beside the weights of its model"):
+            use(folder)
+
+
 @pytest.mark.parametrize("name", ["config.json", "tokenizer_config.json", "vocab.txt"])
 @pytest.mark.parametrize(
     ("encoding", "problem"),

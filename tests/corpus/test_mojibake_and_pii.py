@@ -41,7 +41,14 @@ def test_only_the_misread_paragraphs_are_touched():
     assert repair(f"앞 문단\n{wrong}\n뒤 문단") == (f"앞 문단\n{TEXT}\n뒤 문단", 1, 0)
 
 
-@pytest.mark.parametrize("lost", ["잃은 \ufffd 글자", "¾È³çÇÏ¼¼¿äÀ", "ì•ˆë…•í•˜ì„¸ìš"])
+def test_a_line_that_was_read_as_cp949_is_put_right():
+    wrong = "배우 감동 최고".encode().decode("cp949")
+    assert repair(f"앞 문단\n{wrong}\n뒤 문단") == ("앞 문단\n배우 감동 최고\n뒤 문단", 1, 0)
+
+
+@pytest.mark.parametrize(
+    "lost", ["잃은 \ufffd 글자", "¾È³çÇÏ¼¼¿äÀ", "ì•ˆë…•í•˜ì„¸ìš", "諛곗넚?씠 鍮좊Ⅴ怨? ?룷?옣?룄 醫뗭븘?슂"]
+)
 def test_what_cannot_be_put_right_is_dropped_by_the_paragraph(lost: Any):
     text, _, dropped = repair(f"앞 문단\n{lost}\n뒤 문단")
     assert (text, dropped) == ("앞 문단\n뒤 문단", 1), lost
@@ -57,6 +64,8 @@ def test_what_cannot_be_put_right_is_dropped_by_the_paragraph(lost: Any):
         "café déjà vu, Müller",
         "£€¥©®",
         "大韓民國",
+        "乃어릴떄봣던 한국명화~ 뷁",
+        "똠방각하와 펲시콜라, 뷁?",
         "ㅋㅋㅋ😀",
         "ﾊﾝｶｸ",
         "±°²³",

@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 from unicodedata import normalize
 
+import pyarrow
+import pyarrow.parquet
 import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
@@ -46,6 +48,14 @@ def test_rows_are_the_same_in_every_format_encoding_and_compression(tmp_path: Pa
         for name, content in CONTENTS
     ]
     assert rows == [CELLS] * len(CONTENTS)
+
+
+def test_a_time_that_python_has_none_for_is_text(tmp_path: Path) -> None:
+    late = pyarrow.array([253402300799, 0], pyarrow.timestamp("s", "UTC")).cast(pyarrow.timestamp("s", "Asia/Seoul"))
+    pyarrow.parquet.write_table(pyarrow.table({"text": ["글", "말"], "until": late}), tmp_path / "a.parquet")
+    rows = [row.cells for row in readable(read_parquet(tmp_path / "a.parquet"))]
+    assert [row["text"] for row in rows] == ["글", "말"]
+    assert all(isinstance(row["until"], str) for row in rows)
 
 
 def test_rows_of_parquet_keep_their_types_and_objects(tmp_path: Path) -> None:

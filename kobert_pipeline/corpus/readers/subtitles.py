@@ -15,12 +15,13 @@ from kobert_pipeline.tables.unreadable import UnreadableInput
 
 # only names that subtitles have: titles of films and songs are often written <like this>
 MARKUP = re.compile(
+    r"\{[^{}]{0,1000}\\p[1-9][^{}]{0,1000}\}.*?(?:\{[^{}]{0,1000}\\p0[^{}]{0,1000}\}|$)|"
     rf"</?(?:{BREAKING}|{INLINE}|c|v|lang|ruby|rt|sami|sync)(?:[.\s][^<>]{{0,1000}})?/?>|<\d[\d:.]*>|<!--[^<>]{{0,1000}}-->|"
     r"\{\\[^{}]{0,1000}\}|\{[a-zA-Z]:[^{}]{0,100}\}",
     re.IGNORECASE,
 )
-"""Tags (<i>, <font color=...>, <c.yellow>), times in a line (<00:01.500>) and commands of ASS and MicroDVD ({\\an8},
-{y:i})."""
+"""Drawings of ASS ({\\p1}m 0 0 l 9 9{\\p0}), tags (<i>, <font color=...>, <c.yellow>), times in a line (<00:01.500>)
+and commands of ASS and MicroDVD ({\\an8}, {y:i})."""
 BREAK = re.compile(r"<br\s*/?>|\\[Nn]|\|", re.IGNORECASE)
 """A line end inside a subtitle."""
 TIMES = re.compile(r"\s*(?:\d+:)?\d\d?:\d\d[,.]\d{1,3}\s*(?:-->|,\d\d?:\d\d:\d\d\.\d{3}\s*$)")
