@@ -1,6 +1,7 @@
 """The `Document` that every step of the corpus stage takes and gives, and the Parquet parts that store it."""
 
 import hashlib
+import os
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -71,8 +72,20 @@ def limit_size(document: Document, max_bytes: int) -> Document:
 
 def remove_surrogates(document: Document) -> Document:
     """The document without lone surrogates, which cannot be written as UTF-8."""
-    id_, source, text = (SURROGATES.sub("", value) for value in (document.id, document.source, document.text))
+    id_, source, text = _name(document.id), _name(document.source), SURROGATES.sub("", document.text)
     return replace(document, id=id_, source=source, text=text, characters_in=_characters_in(document))
+
+
+def _name(name: str) -> str:
+    """An id or source that may be the name of a file, in Unicode."""
+    if not SURROGATES.search(name):
+        return name
+    try:
+        raw = os.fsencode(name)
+    except UnicodeEncodeError:  # not the name of a file
+        return SURROGATES.sub("", name)
+    # an archive made on Windows has names in CP949, whose bytes Python keeps as surrogates: without them all are alike
+    return raw.decode("cp949", "backslashreplace")
 
 
 def _characters_in(document: Document) -> int:

@@ -1,5 +1,6 @@
 """Cleaning keeps the meaning and is idempotent; filters give reasons."""
 
+import os
 import time
 import unicodedata
 from typing import Any
@@ -10,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kobert_pipeline.corpus.cleaning import CleaningOptions, clean
-from kobert_pipeline.corpus.document import Document
+from kobert_pipeline.corpus.document import Document, remove_surrogates
 from kobert_pipeline.corpus.filters import FilterOptions, reason_to_drop, shares
 from kobert_pipeline.morphemes.normalization import nfc_with_offsets, remove_invisible
 
@@ -163,3 +164,18 @@ def test_of_endless_combining_marks_the_first_stay():
 )
 def test_runs_are_as_long_as_allowed(limit: Any, expected: Any):
     assert clean("ㅋㅋㅋㅋ!! 가나 11", CleaningOptions(max_repeats=limit)) == expected
+
+
+@pytest.mark.parametrize(
+    ("identity", "readable"),
+    [
+        (os.fsdecode("한글.txt#0".encode("cp949")), "한글.txt#0"),
+        (os.fsdecode(b"\xff\xff.txt"), r"\xff\xff.txt"),
+        ("글\ud83d", "글"),
+        ("글.txt", "글.txt"),
+    ],
+)
+def test_a_file_name_that_is_no_utf_8_stays_a_name_of_its_own(identity: str, readable: str) -> None:
+    assert remove_surrogates(Document(identity, identity, "글\ud83d")) == Document(
+        readable, readable, "글", characters_in=2
+    )
