@@ -16,7 +16,7 @@ from kobert_pipeline.files import folder_of_clone, read_json
 from kobert_pipeline.morphemes.segmenter import Segmenter
 from kobert_pipeline.morphemes.settings import VOCABULARY_FILE
 from kobert_pipeline.progress import current_display
-from kobert_pipeline.tokenizer.loading import is_morpheme_tokenizer, load_tokenizer
+from kobert_pipeline.tokenizer.loading import compose_hangul, is_morpheme_tokenizer, load_tokenizer
 from kobert_pipeline.training.hf_config import with_label_keys, with_model_type
 from kobert_pipeline.training.weight_files import (
     FILES,
@@ -275,6 +275,7 @@ def note_other_reading(folder: Path, tokenizer: Any) -> None:
         # the file may set both, which `transformers` switches off by itself
         stored.no_truncation()
         stored.no_padding()
+        compose_hangul(stored, tokenizer.unk_token_id)
         ids = tokenizer(list(READINGS), add_special_tokens=False)["input_ids"]
         stored_ids = [encoding.ids for encoding in stored.encode_batch(list(READINGS), add_special_tokens=False)]
         if other := [text for text, ours, theirs in zip(READINGS, ids, stored_ids, strict=True) if ours != theirs]:

@@ -15,7 +15,7 @@ from kobert_pipeline.config.options import Plugin
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.features.format import Features
 from kobert_pipeline.files import read_json
-from kobert_pipeline.morphemes.normalization import remove_invisible
+from kobert_pipeline.morphemes.normalization import character_end, remove_invisible
 from kobert_pipeline.tables.unreadable import Row
 
 Example = dict[str, Any]
@@ -323,8 +323,9 @@ def nfc(label: str) -> str:
 
 
 def without_leading_space(text: str, span: tuple[int, int]) -> tuple[int, int]:
-    """A token's characters without the white space before them, which SentencePiece and byte-level BPE count in."""
-    start, end = span
+    """A token's whole characters, without the white space before them, which SentencePiece and byte-level BPE count
+    in."""
+    start, end = span[0], character_end(text, span[1])
     while start < end and text[start].isspace():
         start += 1
     return start, end

@@ -23,7 +23,7 @@ from kobert_pipeline.inference.sentence_encoder import stored_pooling
 from kobert_pipeline.inference.token_weights import TokenWeights
 from kobert_pipeline.inference.vector_files import Columns, write_vectors
 from kobert_pipeline.inference.windows import mean_by_text, splits, windows_of
-from kobert_pipeline.morphemes.normalization import replace_surrogates
+from kobert_pipeline.morphemes.normalization import character_end, replace_surrogates
 from kobert_pipeline.morphemes.segmenter import batches_of
 from kobert_pipeline.tokenizer.tagged_morphemes import morphemes_of_tokens, with_tags
 from kobert_pipeline.training.hf_config import refuse_causal_cls
@@ -140,7 +140,11 @@ class Embedder:
         `start` and `end` in the characters of the text, and these as `text`; for our own tokenizers also `morpheme` and
         `tag`."""
         encoded = self._encode(texts, self._tagging_tokenizer, return_offsets_mapping=True)
-        ids, offsets = encoded["input_ids"], encoded["offset_mapping"]
+        ids = encoded["input_ids"]
+        offsets = [
+            [(start, character_end(text, end)) for start, end in of_text]
+            for text, of_text in zip(texts, encoded["offset_mapping"], strict=True)
+        ]
         states_of, features = [np.zeros((0, self.width), np.float32)] * len(texts), features_of_ids(ids)
         for rows in by_tokens(features.lengths, BATCH_TOKENS, self.encoder.max_padding):
             states = self.encoder.states(features, rows, self.pooling, self.layers)

@@ -24,6 +24,9 @@ text without `INVISIBLE` characters."""
 # both patterns hold the characters themselves, not escapes, so that `tokenizers` reads them as `re` does
 _PATTERNS = (re.compile(INVISIBLE), re.compile(JOINER))
 
+_REST = re.compile("[\u0300-\u036f\u1160-\u11ff]*")
+"""Combining marks, and the vowels and final consonants of decomposed Hangul."""
+
 REPLACEMENT = "\u200b"
 """An invisible character, so that half a character, which JSON may hold, has no token."""
 MAX_CLUSTER_CHARACTERS = 30
@@ -38,6 +41,12 @@ def replace_surrogates(text: str) -> str:
     except UnicodeEncodeError:
         return "".join(REPLACEMENT if "\ud800" <= character <= "\udfff" else character for character in text)
     return text
+
+
+def character_end(text: str, end: int) -> int:
+    """Where the character ends whose first part ends at `end`: of a decomposed syllable `tokenizers`, which composes
+    it, gives the place of its first letter alone."""
+    return _REST.match(text, end).end() if end else 0  # type: ignore[union-attr]
 
 
 def remove_invisible(text: str) -> str:

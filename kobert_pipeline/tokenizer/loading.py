@@ -3,13 +3,16 @@
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from unicodedata import normalize
 
-from tokenizers import AddedToken, Tokenizer
+from tokenizers import AddedToken, Tokenizer, normalizers
 
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.morphemes.settings import VOCABULARY_FILE
 from kobert_pipeline.tokenizer.special_tokens import OUR_IDS, SpecialIds
 
+KNOWN_WORDS = "이 가"
+"""Words that every Korean vocabulary has."""
 TOKEN_TYPES = "token_type_ids"
 """The name of the input that tells the texts of a pair apart."""
 
@@ -56,7 +59,19 @@ def load_tokenizer(folder: Path, **settings: Any) -> Any:
             f"{folder} has a tokenizer without offsets ({type(tokenizer).__name__}), so answers and entities cannot be "
             "found in the text; give a checkpoint with a tokenizer.json"
         )
+    compose_hangul(tokenizer.backend_tokenizer, tokenizer.unk_token_id)
     return tokenizer
+
+
+def compose_hangul(backend: Tokenizer, unknown: int | None) -> None:
+    """Let a tokenizer of others read decomposed Hangul (NFD), as files of a Mac have it, as composed, where it knows
+    that alone: its model has never seen the other tokens, or they all are the `unknown` one. Offsets stay those of the
+    text as it is."""
+    composed = backend.encode(KNOWN_WORDS, add_special_tokens=False).ids
+    if unknown in composed or backend.encode(normalize("NFD", KNOWN_WORDS), add_special_tokens=False).ids == composed:
+        return
+    before = [backend.normalizer] if backend.normalizer else []
+    backend.normalizer = normalizers.Sequence([normalizers.NFC(), *before])
 
 
 def add_tokens(tokenizer: Any, tokens: Sequence[str]) -> Any:

@@ -3,8 +3,9 @@
 Text is split into eojeols and punctuation, and those by the subword model. Where the model alone does not find the
 morphemes, its tokens differ; the report counts how often they agree.
 
-A limit: offsets in decomposed text (NFD) end at the first jamo of a token's last syllable, because the NFC of
-`tokenizers` gives a composed syllable only that place. The ids are the composed text's.
+A limit of other programs: offsets in decomposed text (NFD) end at the first jamo of a token's last syllable, because
+the NFC of `tokenizers` gives a composed syllable only that place. The ids are the composed text's, and what this
+package finds in a text are whole characters (`normalization.character_end`).
 """
 
 import re

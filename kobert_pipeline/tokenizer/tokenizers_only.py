@@ -13,6 +13,7 @@ from tokenizers import Encoding, Tokenizer
 
 from kobert_pipeline.errors import UserError
 from kobert_pipeline.files import read_json
+from kobert_pipeline.tokenizer.loading import compose_hangul
 
 TOKENIZER, SETTINGS = "tokenizer.json", "tokenizer_config.json"
 CLASSES = ("TokenizersBackend", "PreTrainedTokenizerFast")
@@ -73,7 +74,9 @@ class TokenizersOnly:
     @classmethod
     def from_folder(cls, folder: Path) -> Self:
         """Read the two files."""
-        return cls(Tokenizer.from_file(str(folder / TOKENIZER)), read_json(folder / SETTINGS))
+        tokenizer = cls(Tokenizer.from_file(str(folder / TOKENIZER)), read_json(folder / SETTINGS))
+        compose_hangul(tokenizer.backend_tokenizer, tokenizer.id_of("unk_token"))
+        return tokenizer
 
     def __len__(self) -> int:
         """Number of tokens, added ones included."""
@@ -90,13 +93,21 @@ class TokenizersOnly:
     @property
     def mask_token(self) -> str | None:
         """The token that is to be filled."""
-        token = self.settings.get("mask_token")
-        return token["content"] if isinstance(token, dict) else token
+        return self._special("mask_token")
 
     @cached_property
     def mask_token_id(self) -> int | None:
         """The id of `mask_token`."""
-        return self.backend_tokenizer.token_to_id(self.mask_token) if self.mask_token else None
+        return self.id_of("mask_token")
+
+    def id_of(self, name: str) -> int | None:
+        """The id of the special token that the settings call `name`."""
+        token = self._special(name)
+        return self.backend_tokenizer.token_to_id(token) if token else None
+
+    def _special(self, name: str) -> str | None:
+        token = self.settings.get(name)
+        return token["content"] if isinstance(token, dict) else token
 
     def __call__(
         self,

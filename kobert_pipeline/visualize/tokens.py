@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kobert_pipeline.morphemes.normalization import replace_surrogates
+from kobert_pipeline.morphemes.normalization import character_end, replace_surrogates
 from kobert_pipeline.tokenizer.loading import token_types
 from kobert_pipeline.tokenizer.tagged_morphemes import morphemes_of_tokens
 
@@ -60,7 +60,11 @@ class Tokens:
         encoded = tokenizer(
             *([text] for text in texts), return_offsets_mapping=True, return_token_type_ids=True, **limit
         )
-        ids, offsets, sides = encoded["input_ids"][0], encoded["offset_mapping"][0], encoded.sequence_ids(0)
+        ids, sides = encoded["input_ids"][0], encoded.sequence_ids(0)
+        offsets = [
+            (start, end if side is None else character_end(texts[side], end))
+            for (start, end), side in zip(encoded["offset_mapping"][0], sides, strict=True)
+        ]
         tagged = _morphemes(tokenizer, texts, ids, offsets, sides)
         rows = zip(tokenizer.convert_ids_to_tokens(ids), ids, offsets, sides, encoded.word_ids(0), tagged, strict=True)
         tokens = [

@@ -6,12 +6,14 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unicodedata import normalize
 
 import pytest
 import torch
 import yaml
 from huggingface_hub import ModelCard
 from layouts import LAYOUTS, made
+from tokenizers import Tokenizer, models
 from transformers import SplinterConfig, SplinterModel
 
 from kobert_pipeline.checkpoint.source import base_model_of
@@ -20,7 +22,9 @@ from kobert_pipeline.features.tasks.korquad import KorQuad
 from kobert_pipeline.features.tasks.nsmc import Nsmc
 from kobert_pipeline.files import read_json, sha256, write_json
 from kobert_pipeline.finetune.distill import encode_for_student
-from kobert_pipeline.tokenizer.loading import vocabulary_in
+from kobert_pipeline.inference.tokens import token_rows
+from kobert_pipeline.tokenizer.loading import compose_hangul, load_tokenizer, vocabulary_in
+from kobert_pipeline.tokenizer.tokenizers_only import TokenizersOnly, is_enough
 
 REVIEWS = {"train": "reviews_train.txt", "test": "reviews_test.txt"}
 QUESTIONS = {"train": "qa_dev.json"}
@@ -128,6 +132,27 @@ def test_a_checkpoint_is_tuned_and_scores_as_plain_transformers_says(
     network = AutoModelForQuestionAnswering.from_pretrained(model).eval()
     theirs = [answer_by_transformers(network, tokenizer, question, context, 16) for context in contexts]
     assert answers == theirs
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_decomposed_hangul_is_read_as_composed(layout: str, tmp_path: Path) -> None:
+    from transformers import AutoTokenizer
+
+    folder, text = made(layout, tmp_path), "그 영화 정말 재미있다"
+    decomposed = normalize("NFD", text)
+    loaders = [load_tokenizer, *([TokenizersOnly.from_folder] if is_enough(folder) else [])]
+    for tokenizer in (load(folder) for load in loaders):
+        composed, read = token_rows(tokenizer, [text, decomposed])
+        assert read["input_ids"] == composed["input_ids"] == AutoTokenizer.from_pretrained(folder)(text)["input_ids"]
+        found = [normalize("NFC", decomposed[slice(*span)]) for span in read["offset_mapping"]]
+        assert found == [text[slice(*span)] for span in composed["offset_mapping"]]
+
+
+def test_a_vocabulary_of_jamo_is_left_as_it_is() -> None:
+    jamo = ["[UNK]", *normalize("NFD", "가이")]
+    backend = Tokenizer(models.WordPiece({token: id_ for id_, token in enumerate(jamo)}))
+    compose_hangul(backend, 0)
+    assert backend.normalizer is None
 
 
 def test_it_is_published_without_our_code_and_compared(data: Path, tiny: Any, tmp_path: Path, kobert: Callable) -> None:
