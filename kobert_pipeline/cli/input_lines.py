@@ -107,7 +107,7 @@ def note_format(name: str, tabs: bool = False) -> None:
         form = text_format("".join(islice(lines, HEAD_LINES)))
     if form and not (tabs and form.name == "csv"):
         what = form.description.partition(";")[0]
-        advice = "; name the column of its texts with --column" if form.name == "csv" else ""
+        advice = " (--column reads one column, in commands that have it)" if form.name == "csv" else ""
         print(f"note: {name} is {what}, but every line of it is read as a text{advice}", file=sys.stderr)
 
 

@@ -1,7 +1,7 @@
 """The `Document` that every step of the corpus stage takes and gives, and the Parquet parts that store it."""
 
 import hashlib
-import os
+import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -11,6 +11,9 @@ from kobert_pipeline.tables.data_files import name_matches
 from kobert_pipeline.tables.file_type import COMPRESSED
 
 TOO_LONG = "too_long"
+NAME_BYTES = re.compile("[\udc80-\udcff\x80-\u07ff]+[A-Za-z]?")
+"""Bytes of a file's name in CP949, as Python has them: those that are not UTF-8 are kept as surrogates, two that are by
+chance are another letter, and the second of a syllable may be a letter of ASCII."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,14 +81,14 @@ def remove_surrogates(document: Document) -> Document:
 
 def _name(name: str) -> str:
     """An id or source that may be the name of a file, in Unicode."""
-    if not SURROGATES.search(name):
-        return name
-    try:
-        raw = os.fsencode(name)
-    except UnicodeEncodeError:  # not the name of a file
-        return SURROGATES.sub("", name)
-    # an archive made on Windows has names in CP949, whose bytes Python keeps as surrogates: without them all are alike
-    return raw.decode("cp949", "backslashreplace")
+    # an archive made on Windows has names in CP949, which without their surrogates would all be alike
+    return SURROGATES.sub("", NAME_BYTES.sub(_in_unicode, name))
+
+
+def _in_unicode(match: re.Match[str]) -> str:
+    if not SURROGATES.search(match[0]):
+        return match[0]
+    return match[0].encode("utf-8", "surrogateescape").decode("cp949", "backslashreplace")
 
 
 def _characters_in(document: Document) -> int:

@@ -144,8 +144,11 @@ def is_numbered_token(row: Row) -> bool:
 def columns(row: Row) -> list[str]:
     """The columns of a line, separated by tabs where it has one, else by blanks."""
     line = text_of(row)
-    # a token may have another kind of white space in it, such as a no-break space
-    return line.split("\t") if "\t" in line else re.split(" +", line.strip(" "))
+    if "\t" in line:
+        return line.split("\t")
+    # a token may have another kind of white space in it, such as a no-break space, which may also separate columns
+    fields = re.split(" +", line.strip(" "))
+    return fields if len(fields) > 1 else line.split()
 
 
 def token_and_tag(row: Row, form: str) -> tuple[str, str] | None:

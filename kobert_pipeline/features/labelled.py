@@ -34,7 +34,7 @@ from kobert_pipeline.tables.label_studio import OWN_COLUMNS, with_choices
 from kobert_pipeline.tables.rows import read_rows
 from kobert_pipeline.tables.unreadable import Row, readable, tried
 
-LIST_MARKS = ",;|#\n，、"
+LIST_MARKS = ",;|\n，、"
 """What nearly always separates labels in a cell that lists several."""
 
 
@@ -76,9 +76,13 @@ class LabelledTask(SequenceTask):
         names = self._names_of_classes(first.class_names.get(label, ()))
 
         def named(row: Row) -> Row:
-            return replace(row, cells=row.cells | {label: named_classes(row.cells[label], names)}) if names else row
+            return replace(row, cells=row.cells | {label: self.named_label(row.cells[label], names)}) if names else row
 
         return lambda row: self._example(named(row), columns, read_label)
+
+    def named_label(self, value: Any, names: Sequence[str]) -> Any:
+        """The value of a label's cell, with the `names` that the file has for numbers."""
+        return named_classes(value, names)
 
     def _names_of_classes(self, names: Sequence[str]) -> Sequence[str]:
         """The names that a file has for numbers; none where no name is a label of the task, which is noted."""
@@ -93,8 +97,8 @@ class LabelledTask(SequenceTask):
 
         if not names or any(map(is_label, names)):
             return names
-        own = ", ".join(self.labels or ())
-        self.note(f"the file calls its labels {', '.join(names):.100}; their numbers are read as {own:.100}")
+        task_labels = ", ".join(self.labels or ())
+        self.note(f"the file calls its labels {', '.join(names):.100}; their numbers are read as {task_labels:.100}")
         return ()
 
     def label_reader(self, columns: dict[str, str]) -> Callable[[Row], Any]:
@@ -203,8 +207,10 @@ class FoundLabelsTask(LabelledTask):
         if self.labels is not None:
             return self
         # not `self.read`, which calls this function while there are no labels
-        examples = [example for path in train for example in LabelledTask.read(self, path)]
+        examples_of = {path: LabelledTask.read(self, path) for path in train}
+        examples = [example for examples in examples_of.values() for example in examples]
         refuse_empty("train", train, len(examples))
+        refuse_names_and_numbers({path: self.labels_of(examples) for path, examples in examples_of.items()})
         by_value: dict[str, set[str]] = {}
         for label in self.labels_of(examples):
             by_value.setdefault(label_value(label), set()).add(label)
@@ -296,12 +302,29 @@ def parse_label(value: Any) -> str:
     )
 
 
+def score_of(value: Any) -> float:
+    """The number of a score, also where it is alone in a list; nan for any other value."""
+    return number_of(value[0] if isinstance(value, list) and len(value) == 1 else value)
+
+
 def parse_score(value: Any) -> float:
     """The number of a score. Raises UserError for anything else."""
-    score = number_of(value)
+    score = score_of(value)
     if not isfinite(score):
         raise UserError(f"the score is {value!r:.60}; a number was expected; correct it, or delete the row")
     return score
+
+
+def refuse_names_and_numbers(labels_of: dict[Path, set[str]]) -> None:
+    """Raise UserError where one training file calls its labels by names and another by numbers, since each label would
+    be two."""
+    numbers = next((path for path, labels in labels_of.items() if labels and all(map(str.isdecimal, labels))), None)
+    names = next((path for path, labels in labels_of.items() if labels and not any(map(str.isdecimal, labels))), None)
+    if numbers and names:
+        one, other = (", ".join(sorted(labels_of[path])) for path in (numbers, names))
+        raise UserError(
+            f"{numbers} has the labels {one:.60}, and {names} has {other:.60}; write the labels of both files alike"
+        )
 
 
 def binary_columns(row: Row, others: Collection[str | None]) -> list[str]:

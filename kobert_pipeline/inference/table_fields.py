@@ -126,8 +126,8 @@ def column_texts(path: Path, column: str, id_name: str | None = None) -> Iterato
     Raises UserError for a table without rows or without the columns, and for cells that are not text."""
 
     def maker(first: Row) -> Callable[[Row], tuple[str, dict[str, Any]]]:
-        found = find_columns(first, [RowField("text", column)], "", BY_COLUMN)["text"]
+        text_column = find_columns(first, [RowField("text", column)], "", BY_COLUMN)["text"]
         ids = id_column(first, named=id_name)
-        return lambda row: (nullable_text(row, found), row_names(row, ids))
+        return lambda row: (nullable_text(row, text_column), row_names(row, ids))
 
     return stream_each(path, maker)

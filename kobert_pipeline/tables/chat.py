@@ -34,7 +34,7 @@ MESSAGES = [
     )
 ]
 """The first line of a message: its time, its sender, and the text."""
-KAKAOTALK, LINE = MESSAGES[:2], MESSAGES[3]
+KAKAOTALK, LINE, WHATSAPP = MESSAGES[:2], MESSAGES[3], MESSAGES[4]
 TRANSCRIPT = [re.compile(rf"{NAME}\s+[\[(]?\d{{1,2}}:\d\d(?::\d\d)?[\])]?(?P<text>)$")]
 """The first line of what somebody says in the transcript of a meeting (Clova Note). A line of a chat may look like it,
 so a log is read as one or the other."""
@@ -48,16 +48,18 @@ HEADER = re.compile(
 """How exports of KakaoTalk and LINE begin."""
 DAY = re.compile(rf"-*\s*(?:{WEEKDAY},? )?(?P<date>{DATE})\s*-*$")
 """A line between the messages of two days."""
-STAMPED = rf"{DATE}(?:,| at)?\s{TIME}(?:$|[,:]\s|\s[-–]\s)"
+STAMPED = rf"{DATE}(?:,| at)?\s{TIME}"
 HAPPENED = (
     rf"(?:(?:{TIME} )?.{{1,60}}님(?:이|을|께서) "
     r"(?:(?:(?:\S*방|그룹)\S+ )?(?:들어왔|나갔)|.*(?:초대했|초대하였|내보냈|(?:메시지|초대).{0,10}취소했))습니다\.?"
     r"(?:$|(?<=\.)타인, 기관)"  # a warning follows without a blank in open chats
     r"|.{1,60} (?:joined|left) this chatroom\.$|채팅방 관리자가 메시지를 가렸습니다\.?$)"
 )
-EVENT = re.compile(rf"{STAMPED}|{HAPPENED}")
+EVENT = re.compile(rf"{STAMPED}(?:$|[,:]\s)|{HAPPENED}")
 """A line about the chat, such as who joined it, and nothing that anybody said after it."""
-AS_WRITTEN = re.compile(rf"(?!{HAPPENED})(?:{DATE}$|{STAMPED})")
+WHATSAPP_EVENT = re.compile(rf"{STAMPED}\s[-–]\s")
+"""The same on an Android phone, where other logs have an appointment that somebody wrote down."""
+AS_WRITTEN = re.compile(rf"(?!{HAPPENED})(?:{DATE}$|{STAMPED}(?:$|[,:]\s|\s[-–]\s))")
 """A line that somebody may have written, too: it begins with a date."""
 NOT_TEXT = re.compile(
     r"(?:사진(?: \d+장)?|동영상|이모티콘|음성메시지|삭제된 메시지입니다\.?|채팅방 관리자가 메시지를 가렸습니다\.?|"
@@ -126,7 +128,7 @@ def blocks(lines: Iterable[str], forms: Forms = MESSAGES) -> Iterator[Block]:
     text, in_message = list[str](), False
     for line, after in pairwise(chain(filter(None, map(str.rstrip, lines)), [""])):
         message = _first_line(line, forms)
-        event = None if message else DAY.match(line) or EVENT.match(line)
+        event = None if message else _event(line, forms)
         if event and in_message and AS_WRITTEN.match(line) and not _starts(after, forms):
             event = None  # somebody did: what begins a day has a message or an event after it
         if start := message or event:
@@ -160,7 +162,11 @@ def is_event(message: str, user: str) -> bool:
 
 def _starts(line: str, forms: Forms) -> bool:
     """Whether a message, an event or a day begins with a line, or the log ends there, where it is ""."""
-    return not line or bool(_first_line(line, forms) or DAY.match(line) or EVENT.match(line))
+    return not line or bool(_first_line(line, forms) or _event(line, forms))
+
+
+def _event(line: str, forms: Forms) -> re.Match[str] | None:
+    return DAY.match(line) or EVENT.match(line) or (WHATSAPP_EVENT.match(line) if WHATSAPP in forms else None)
 
 
 def _first_line(line: str, forms: Forms) -> re.Match[str] | None:

@@ -22,7 +22,7 @@ LIST_ITEM = re.compile(
 )
 """A quoted text or a number in a list as Python or, without commas, NumPy prints it."""
 ARRAY = re.compile(r"\barray\((\[[^\[\]]*\])(?:,\s*dtype=\w+)?\)")
-NUMPY_SCALAR = re.compile(r"""\bnp\.\w+\(([+-]?[\d.]+|True|False|'[^']*'|"[^"]*")\)""")
+NUMPY_SCALAR = re.compile(r"""\bnp\.(?:(True|False)_|\w+\(([+-]?[\d.]+(?:e[+-]?\d+)?|'[^']*'|"[^"]*")\))""")
 """A number or text as NumPy 2 prints it in a list: `np.int64(3)`."""
 BY_OPTION = "by the option {field} of the task (kobert evaluate: --set {field}=NAME)"
 
@@ -179,7 +179,7 @@ def parse_container(text: str) -> Any:
         # item by item, since `literal_eval` takes NumPy's ['a' 'b'] for ['ab']
         if inside[0] == "[" and not LIST_ITEM.sub("", inside[1:-1]).strip():
             return [ast.literal_eval(item) for item in LIST_ITEM.findall(inside[1:-1])]
-        value = ast.literal_eval(ARRAY.sub(r"\1", NUMPY_SCALAR.sub(r"\1", inside)))
+        value = ast.literal_eval(ARRAY.sub(r"\1", NUMPY_SCALAR.sub(r"\1\2", inside)))
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return text
     if isinstance(value, (set, tuple)):

@@ -188,8 +188,8 @@ def read_parquet(path: Path, columns: Mapping[str, str] = MappingProxyType({})) 
             for cells in _batch_cells(batch):
                 index += 1
                 location = Location(path, "row", index)
-                if cells is None:
-                    yield UnreadableInput("encoding", "not UTF-8, though its column says so", location)
+                if isinstance(cells, tuple):
+                    yield UnreadableInput(*cells, location)
                 else:
                     yield Row(cells, location, index, names)
     except (pyarrow.ArrowInvalid, OSError) as error:
@@ -201,30 +201,34 @@ def class_names(metadata: Mapping[bytes, bytes]) -> dict[str, list[str]]:
     """The names that `datasets` notes in a Parquet file's metadata for the numbers of a column, or for those in its
     lists (`ClassLabel`)."""
     try:
-        features = parse_json(metadata.get(b"huggingface", b"{}").decode("utf-8"))["info"]["features"]
-        columns = {column: feature.get("feature", feature) for column, feature in features.items()}
-        return {column: kind["names"] for column, kind in columns.items() if kind.get("_type") == "ClassLabel"}
-    except (ValueError, LookupError, TypeError, AttributeError):  # written by another version, or none at all
+        features = dict(parse_json(metadata.get(b"huggingface", b"{}").decode("utf-8"))["info"]["features"])
+    except (ValueError, LookupError, TypeError):  # written by another program, or none at all
         return {}
+    # before version 4 of `datasets` a list was written as a list of one feature
+    inner = {column: item[0] if isinstance(item, list) and item else item for column, item in features.items()}
+    objects = {column: item.get("feature", item) for column, item in inner.items() if isinstance(item, dict)}
+    labels = {column: item for column, item in objects.items() if isinstance(item, dict) and "names" in item}
+    return {column: item["names"] for column, item in labels.items() if item.get("_type") == "ClassLabel"}
 
 
-def _batch_cells(batch: Any) -> Iterator[dict[str, Any] | None]:
-    """The cells of each row of a batch; None for rows with invalid UTF-8."""
+def _batch_cells(batch: Any) -> Iterator[dict[str, Any] | tuple[str, str]]:
+    """The cells of each row of a batch; for rows that cannot be read the reason and the problem."""
     try:
         yield from batch.to_pylist()
-    except UnicodeDecodeError:  # raised before the first row is given, so no row comes twice
-        for position in range(batch.num_rows):
-            try:
-                yield from batch.slice(position, 1).to_pylist()
-            except UnicodeDecodeError:
-                yield None
-    except (OverflowError, ValueError):  # a time that Python has none for, such as 9999-12-31 in another time zone
+        return
+    except (ValueError, OverflowError):  # raised before the first row is given, so no row comes twice
         import pyarrow
-
-        for name, column in zip(batch.schema.names, batch.columns, strict=True):
-            if pyarrow.types.is_temporal(column.type):
-                batch = batch.set_column(batch.schema.names.index(name), name, column.cast(pyarrow.string()))
-        yield from batch.to_pylist()
+    # Python has no such time as 9999-12-31 in another time zone
+    for index, (name, column) in enumerate(zip(batch.schema.names, batch.columns, strict=True)):
+        if pyarrow.types.is_temporal(column.type):
+            batch = batch.set_column(index, name, column.cast(pyarrow.string()))
+    for position in range(batch.num_rows):
+        try:
+            yield from batch.slice(position, 1).to_pylist()
+        except UnicodeDecodeError:
+            yield "encoding", "not UTF-8, though its column says so"
+        except (ValueError, OverflowError) as error:
+            yield "wrong_type", f"a value that Python does not have ({error}); write it as text"
 
 
 PARSERS: dict[str, Callable[[Path], Rows]] = {

@@ -171,6 +171,8 @@ def test_runs_are_as_long_as_allowed(limit: Any, expected: Any):
     [
         (os.fsdecode("한글.txt#0".encode("cp949")), "한글.txt#0"),
         (os.fsdecode(b"\xff\xff.txt"), r"\xff\xff.txt"),
+        (os.fsdecode("뷁 글.txt".encode("cp949")) + "#3:본문", "뷁 글.txt#3:본문"),
+        ("자료 " + os.fsdecode("한글a.txt".encode("cp949")), "자료 한글a.txt"),
         ("글\ud83d", "글"),
         ("글.txt", "글.txt"),
     ],

@@ -66,6 +66,9 @@ def test_what_cannot_be_put_right_is_dropped_by_the_paragraph(lost: Any):
         "大韓民國",
         "乃어릴떄봣던 한국명화~ 뷁",
         "똠방각하와 펲시콜라, 뷁?",
+        "아햏햏 乃 진짜?",
+        "뷁!! 뷁!! 뷁!! 乃",
+        "由대감",  # its bytes in CP949 are valid UTF-8
         "ㅋㅋㅋ😀",
         "ﾊﾝｶｸ",
         "±°²³",

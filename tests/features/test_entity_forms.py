@@ -345,6 +345,11 @@ def test_white_space_inside_a_token_separates_no_columns(tmp_path: Path) -> None
     (tmp_path / "a.txt").write_text("1\u00a0000 B-QT\n원 I-QT\n\n김\u3000민수 B-PS\n는 O\n", encoding="utf-8")
     examples = Task.choose("tagging").fit_labels([tmp_path / "a.txt"]).read(tmp_path / "a.txt")
     assert [example["text"] for example in examples] == ["1\u00a0000 원", "김\u3000민수 는"]
+    # where it is all that separates columns, it does
+    (tmp_path / "b.txt").write_text("김민수\u00a0B-PS\n는\u3000O\n", encoding="utf-8")
+    assert [
+        example["text"] for example in Task.choose("tagging").fit_labels([tmp_path / "b.txt"]).read(tmp_path / "b.txt")
+    ] == ["김민수 는"]
 
 
 def test_all_wrong_lines_of_a_file_are_named(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from kobert_pipeline.features.format import Features
 from kobert_pipeline.features.metrics import f1_threshold, indicators, multilabel_report, multilabel_scores
 from kobert_pipeline.features.task import Task
 from kobert_pipeline.features.tasks.multilabel import sigmoid
+from kobert_pipeline.tables.columns import parse_container
 
 KOTE = [("글 하나", [2, 13]), ("글 둘", [13]), ("글 셋", [])]
 
@@ -69,6 +70,7 @@ def test_numbers_as_numpy_prints_them_and_an_empty_array_of_postgresql_are_read(
     path = table(tmp_path / "a.jsonl", *({"text": f"글 {cell}", "labels": cell} for cell in cells))
     task = Task.choose("multilabel").fit_labels([path])
     assert (task.labels, [example["label"] for example in task.read(path)]) == (["1", "3"], [[0, 1], [1], []])
+    assert parse_container("[np.True_, np.False_, np.float64(1e-05)]") == [True, False, 1e-05]
 
 
 def test_columns_come_before_a_list_of_0_and_1_for_each(tmp_path: Path) -> None:
@@ -92,7 +94,7 @@ def test_lists_of_0_and_1_for_each_label_need_their_names(zeros_and_ones: list[A
 
 @pytest.mark.parametrize(
     ("mark", "others"),
-    [*((mark, ["나"]) for mark in ";|#\n，、"), *((mark, ["가", "나"]) for mark in ";#/+& \n")],
+    [*((mark, ["나"]) for mark in ";|\n，、"), *((mark, ["가", "나"]) for mark in ";#/+& \n")],
 )
 def test_another_separator_than_the_option_s_is_named(mark: str, others: list[str], tmp_path: Path) -> None:
     path = table(tmp_path / "a.jsonl", *({"text": "글", "labels": cell} for cell in (f"가{mark}나", *others)))
@@ -126,13 +128,21 @@ def test_choices_of_label_studio_are_labels(tmp_path: Path) -> None:
 def test_what_was_chosen_in_label_studio_comes_before_a_label_in_the_data(tmp_path: Path) -> None:
     rows = [label_studio(text, choice) for text, choice in (("글", "좋음"), ("말", "나쁨"))]
     for row in rows:
-        row["data"]["label"] = "기계"  # imported labels of a model
+        row["data"] |= {"label": "기계", "labels": ["기계"]}  # imported labels of a model
+    for name in ("classification", "multilabel"):
+        task = Task.choose(name).fit_labels([table(tmp_path / "a.json", *rows)])
+        assert task.classes() == ["나쁨", "좋음"]
+
+
+def test_a_label_in_the_data_of_label_studio_stays_where_none_was_chosen(tmp_path: Path) -> None:
+    marked = {"from_name": "ner", "type": "labels", "value": {"start": 0, "end": 1, "labels": ["PS"]}}
+    rows = [{"data": {"text": text, "label": text}, "annotations": [{"result": [marked]}]} for text in ("글", "말")]
     task = Task.choose("classification").fit_labels([table(tmp_path / "a.json", *rows)])
-    assert task.classes() == ["나쁨", "좋음"]
+    assert task.classes() == ["글", "말"]
 
 
 @pytest.mark.parametrize(
-    ("controls", "said"),
+    ("controls", "message"),
     [
         ([["topic"], ["topic", "sure"]], "entry 2: there is no 'label'"),
         ([["topic", "sure"], ["topic"]], "no column is the label of the task classification.*topic"),
@@ -141,7 +151,7 @@ def test_what_was_chosen_in_label_studio_comes_before_a_label_in_the_data(tmp_pa
     ],
 )
 def test_of_several_controls_of_label_studio_none_is_the_label(
-    controls: list[list[str]], said: str, tmp_path: Path
+    controls: list[list[str]], message: str, tmp_path: Path
 ) -> None:
     rows = [label_studio("글", "가"), label_studio("말", "나")]
     for row, names in zip(rows, controls, strict=True):
@@ -149,7 +159,7 @@ def test_of_several_controls_of_label_studio_none_is_the_label(
         annotation["result"] = [annotation["result"][0] | {"from_name": name} for name in names]
         row["data"]["label"] = "기계"
     path = table(tmp_path / "a.json", *rows)
-    with pytest.raises(UserError, match=said):
+    with pytest.raises(UserError, match=message):
         Task.choose("classification").fit_labels([path])
     if ["topic"] in controls and ["topic", "sure"] in controls:
         task = Task.choose({"name": "classification", "label": "topic"}).fit_labels([path])
@@ -281,14 +291,24 @@ def test_classification_names_labels_that_are_lists_of_others(labels: list[str],
     )
 
 
-@pytest.mark.parametrize("labels", [["서울; 중구", "부산"], ["가|", "나"], ["여성/가족", "성소수자"]])
+@pytest.mark.parametrize(
+    "labels",
+    [["서울; 중구", "부산"], ["가|", "나"], ["여성/가족", "성소수자"], ["제품#가격", "제품#일반", "본품#가격"]],
+)
 def test_a_label_with_another_mark_alone_is_no_list_of_multilabel(labels: list[str], tmp_path: Path) -> None:
     path = table(tmp_path / "a.jsonl", *({"text": "글", "labels": [label]} for label in labels))
     assert Task.choose("multilabel").fit_labels([path]).dump()["labels"] == sorted(labels)
 
 
 @pytest.mark.parametrize(
-    "labels", [["서울, 중구", "부산", "대구"], ["가,", "나"], ["예", "아니요"], ["긍정/강", "긍정/약", "부정/강"]]
+    "labels",
+    [
+        ["서울, 중구", "부산", "대구"],
+        ["가,", "나"],
+        ["예", "아니요"],
+        ["긍정/강", "긍정/약", "부정/강"],
+        ["제품#가격", "제품#일반", "본품#가격", "본품#일반"],
+    ],
 )
 def test_a_label_with_a_comma_alone_is_no_list(labels: list[str], tmp_path: Path) -> None:
     path = table(tmp_path / "a.jsonl", *({"text": "글", "label": label} for label in labels))

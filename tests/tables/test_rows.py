@@ -58,6 +58,32 @@ def test_a_time_that_python_has_none_for_is_text(tmp_path: Path) -> None:
     assert all(isinstance(row["until"], str) for row in rows)
 
 
+@pytest.mark.parametrize(
+    ("values", "type_"),
+    [
+        ([[253402300799], []], pyarrow.list_(pyarrow.timestamp("s", "Asia/Seoul"))),
+        ([{"u": 253402300799}, {"u": 0}], pyarrow.struct({"u": pyarrow.timestamp("s", "Asia/Seoul")})),
+    ],
+    ids=["list", "struct"],
+)
+def test_a_time_in_a_list_that_python_has_none_for_is_a_row_that_is_refused(
+    values: list[Any], type_: Any, tmp_path: Path
+) -> None:
+    table = pyarrow.table({"times": pyarrow.array(values, type_), "text": ["글", "말"]})
+    pyarrow.parquet.write_table(table, tmp_path / "a.parquet")
+    problem, row = read_parquet(tmp_path / "a.parquet")
+    assert "row 1: a value that Python does not have (" in str(problem)
+    assert isinstance(row, Row) and row.cells["text"] == "말"
+
+
+def test_late_times_and_text_that_is_no_utf_8_in_one_file(tmp_path: Path) -> None:
+    late = pyarrow.array([253402300799, 0], pyarrow.timestamp("s", "Asia/Seoul"))
+    texts = pyarrow.array([b"\xb1\xdb", "글".encode()], pyarrow.binary()).view(pyarrow.string())
+    pyarrow.parquet.write_table(pyarrow.table({"until": late, "text": texts}), tmp_path / "a.parquet")
+    problem, row = read_parquet(tmp_path / "a.parquet")
+    assert "not UTF-8" in str(problem) and isinstance(row, Row) and row.cells["text"] == "글"
+
+
 def test_rows_of_parquet_keep_their_types_and_objects(tmp_path: Path) -> None:
     labels = [{"label": 3.7}, {"label": 0.5}]
     path = parquet(tmp_path / "a.parquet", {"text": ["글", None], "label": [1, 0], "labels": labels})

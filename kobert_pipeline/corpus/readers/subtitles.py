@@ -15,7 +15,7 @@ from kobert_pipeline.tables.unreadable import UnreadableInput
 
 # only names that subtitles have: titles of films and songs are often written <like this>
 MARKUP = re.compile(
-    r"\{[^{}]{0,1000}\\p[1-9][^{}]{0,1000}\}.*?(?:\{[^{}]{0,1000}\\p0[^{}]{0,1000}\}|$)|"
+    r"\{[^{}]{0,1000}\\p[1-9][^{}]{0,1000}\}.*?(?:\{[^{}]{0,1000}\\p0[^{}]{0,1000}\}|(?m:$))|"
     rf"</?(?:{BREAKING}|{INLINE}|c|v|lang|ruby|rt|sami|sync)(?:[.\s][^<>]{{0,1000}})?/?>|<\d[\d:.]*>|<!--[^<>]{{0,1000}}-->|"
     r"\{\\[^{}]{0,1000}\}|\{[a-zA-Z]:[^{}]{0,100}\}",
     re.IGNORECASE,

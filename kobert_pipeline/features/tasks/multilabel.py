@@ -6,7 +6,7 @@ Jeon, Lee and Kim, *User Guide for KOTE*, 2022; Lee et al., *K-MHaS*, COLING 202
 
 import csv
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
@@ -100,6 +100,8 @@ class Multilabel(FoundLabelsTask):
         if not rows or not self.lists_labels(rows[0]):
             return False
         column = find_columns(rows[0], self.fields(rows[0]), self.name)["label"]
+        if {*rows[0].class_names.get(column, ())} & {*(self.labels or ())}:
+            return False  # the file says that its numbers are labels
         lists = [self.items(cell_of(row, column)) for row in rows]
         return all(len(items) == 2 and None not in map(binary, items) for items in lists)
 
@@ -160,6 +162,10 @@ class Multilabel(FoundLabelsTask):
             return super().label_reader(columns)
         labels = self.labels or []
         return lambda row: [i for i, label in enumerate(labels) if is_one(row, label)]
+
+    def named_label(self, value: Any, names: Sequence[str]) -> Any:
+        """The list with names for its numbers, unless it has 0 or 1 for each label."""
+        return value if is_multi_hot(self.items(value)) else super().named_label(value, names)
 
     def label_parser(self) -> Callable[[Any], Any]:
         """A function from the cell of a list of labels to their indices, or to their names while `labels` is null."""

@@ -8,10 +8,9 @@ from collections.abc import Callable
 from typing import Any, ClassVar, Literal
 
 from kobert_pipeline.errors import UserError
-from kobert_pipeline.features.labelled import PairTask, ScoredTask
+from kobert_pipeline.features.labelled import PairTask, ScoredTask, score_of
 from kobert_pipeline.features.metrics import f1
 from kobert_pipeline.features.task import Example
-from kobert_pipeline.tables.columns import number_of
 
 LARGEST = 5
 SAME = 3
@@ -44,7 +43,7 @@ class Sts(PairTask, ScoredTask):
 
 def parse_score(value: Any) -> float:
     """The number of a score. Raises UserError outside 0 to 5."""
-    score = number_of(value)
+    score = score_of(value)
     if not 0 <= score <= LARGEST:  # also refuses nan
         raise UserError(f"the score is {value!r:.60}; allowed are numbers from 0 to {LARGEST}")
     return score
