@@ -194,6 +194,9 @@ def choose_columns(rows: list[Row], task: str, options: EntityColumns) -> dict[s
     values: dict[str, Any] = {}
     for row in rows[:SAMPLE]:
         values |= {name: value for name, value in row.cells.items() if not values.get(name)}
+    if any(_is_entities(values.get(name)) and values[name] for name in KNOWN["entities"]):
+        # a column that is empty in all rows has the entities of none
+        values = {name: value for name, value in values.items() if value != []}
     sample = Row(values, rows[0].location, 1)
     by = BY_OPTION if task == "tagging" else "by the option {field} of the task tagging"
     data = values["data"] if isinstance(values.get("data"), dict) else {}  # of Label Studio, with any names

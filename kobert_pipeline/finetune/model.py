@@ -103,6 +103,22 @@ def unused_id(features: Features, vocab_size: int) -> int:
     return int(is_used.argmin())
 
 
+def refuse_without_end(model: Any, features: Features) -> None:
+    """Raise UserError where a classifier with a decoder (BART) reads the state of the token that ends a text, and the
+    tokenizer adds none, as KoBART's: `transformers` refuses such texts, too."""
+    config = model.config
+    if not getattr(config, "is_encoder_decoder", False) or not type(model).__name__.endswith("SequenceClassification"):
+        return
+    is_end = np.concatenate([[0], np.cumsum(features.arrays["input_ids"] == config.eos_token_id)])
+    counts = {int(count) for count in np.diff(is_end[features.arrays["windows"]])}
+    if len(counts) > 1 or 0 in counts:
+        raise UserError(
+            f"{getattr(model, 'name_or_path', '')}: a {type(model).__name__} reads the state of the token that ends a "
+            "text, and its tokenizer does not end each text with one; add it to a copy's tokenizer.json "
+            '(post_processor, as "$A </s>"), or choose an encoder such as a BERT'
+        )
+
+
 def drop_unsupported_inputs(model: Any, batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """The batch without `token_type_ids` where the model has no token types."""
     if getattr(model.config, "type_vocab_size", 1) > 1:
@@ -260,6 +276,7 @@ def logits(
     """Each output of the model as one array per row (a window, or one example's choices). `activity` names it in the
     progress."""
     model.eval()
+    refuse_without_end(model, features)
     if not getattr(model, "names_padding", True):
         model.config.pad_token_id = unused_id(features, model.config.vocab_size)
     # in bf16 oneDNN keeps memory on the CPU for each number of tokens, which differs from batch to batch; and an empty

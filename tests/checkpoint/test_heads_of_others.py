@@ -17,8 +17,11 @@ from layouts import BERT_TOKENS, SIZES, byte_level, lines, made, wordpiece
 from scipy.stats import pearsonr
 from seqeval.metrics.sequence_labeling import get_entities
 from starlette.testclient import TestClient
+from tokenizers import Tokenizer, processors
 from transformers import (
     AutoTokenizer,
+    BartConfig,
+    BartForSequenceClassification,
     BertConfig,
     BertForSequenceClassification,
     BertForTokenClassification,
@@ -116,6 +119,33 @@ def test_the_end_of_a_text_is_not_taken_for_padding(tmp_path: Path) -> None:
         expected = [float(model(**tokenizer(text, return_tensors="pt")).logits[0]) for text in TEXTS]
     found = [row["score"] for row in Checkpoint.load(tmp_path).predict(TEXTS)]
     assert found == pytest.approx(expected, abs=1e-3)
+
+
+@pytest.mark.parametrize(("template", "is_read"), [(None, False), ("$A [SEP]", True)])
+def test_a_classifier_with_a_decoder_needs_the_end_of_each_text(
+    template: str | None, is_read: bool, tmp_path: Path, kobert: Callable
+) -> None:
+    """KoBART's tokenizer adds none."""
+    rows = byte_level(tmp_path)
+    tokenizer = Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    end = processors.TemplateProcessing(single=template, special_tokens=[("[SEP]", 3)]) if template else None
+    tokenizer.post_processor = end or processors.ByteLevel()
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    ids = {"pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 3, "decoder_start_token_id": 3}
+    sizes = {f"{side}_{name}": 2 for side in ("encoder", "decoder") for name in ("layers", "attention_heads")}
+    names = {"id2label": {0: "좋음", 1: "나쁨"}, "label2id": {"좋음": 0, "나쁨": 1}}
+    config = BartConfig(vocab_size=rows, max_position_embeddings=64, d_model=32, **sizes, **ids, **names)
+    network = BartForSequenceClassification(config).eval()
+    network.save_pretrained(tmp_path)
+    result = kobert("predict", tmp_path, "--json", *TEXTS[:3])
+    if not is_read:
+        assert result.code == 2 and "its tokenizer does not end each text with one" in result.err
+        return
+    loaded = AutoTokenizer.from_pretrained(tmp_path)
+    for line, text in zip(result.out.splitlines(), TEXTS, strict=False):
+        inputs = {"input_ids": torch.tensor([loaded(text)["input_ids"]])}
+        expected = network(**inputs).logits.softmax(-1)[0, 0].item()
+        assert json.loads(line)["scores"]["좋음"] == pytest.approx(expected, abs=1e-4)
 
 
 @pytest.mark.parametrize("problem_type", [None, "regression"])

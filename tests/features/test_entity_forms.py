@@ -341,6 +341,13 @@ def test_one_blank_among_words_leaves_the_spaces_between_them(tmp_path: Path) ->
     assert examples[0]["text"] == "김민수는 어제 부산에 갔다"
 
 
+def test_a_column_without_any_entity_gives_way_to_one_with_some(tmp_path: Path) -> None:
+    rows = [{"text": "김민수는", "entities": [], "spans": [[0, 3, "PS"]]}, {"text": "글", "entities": [], "spans": []}]
+    (tmp_path / "a.jsonl").write_text(json_lines(rows), encoding="utf-8")
+    examples = Task.choose("tagging").fit_labels([tmp_path / "a.jsonl"]).read(tmp_path / "a.jsonl")
+    assert [[tuple(entity) for entity in example["entities"]] for example in examples] == [[(0, 3, "PS")], []]
+
+
 def test_white_space_inside_a_token_separates_no_columns(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("1\u00a0000 B-QT\n원 I-QT\n\n김\u3000민수 B-PS\n는 O\n", encoding="utf-8")
     examples = Task.choose("tagging").fit_labels([tmp_path / "a.txt"]).read(tmp_path / "a.txt")
