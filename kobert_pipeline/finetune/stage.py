@@ -244,7 +244,7 @@ def _train_seed(
     # torch only from here on: `kobert check` reads the options above without it
     import torch
 
-    from kobert_pipeline.finetune.model import build, refuse_without_end
+    from kobert_pipeline.finetune.model import build
     from kobert_pipeline.finetune.train import train_and_select
     from kobert_pipeline.training.device import adapt_to_device, device
     from kobert_pipeline.training.log import quiet_transformers
@@ -263,7 +263,6 @@ def _train_seed(
     # right before the model is built, so that a new head depends on the seed alone
     torch.manual_seed(seed)
     model = build(task, pretrained, options.init == SCRATCH, plan, max_length, options.encoder == "frozen", vocab_size)
-    refuse_without_end(model, train)
     weights, counts = _class_weights(options, task, train)
     best_folder = out / model_folder if model_folder else None
     soft = distill.load(soft_labels, options.distill) if soft_labels and options.distill else None

@@ -17,7 +17,7 @@ from kobert_pipeline.finetune.batching import Batches, BatchSchedule
 from kobert_pipeline.finetune.contrastive import ContrastiveModule
 from kobert_pipeline.finetune.distill import SOFT_LABELS, SoftLabels
 from kobert_pipeline.finetune.encoder_layers import layerwise_lr_decay
-from kobert_pipeline.finetune.model import TaskModule, predict
+from kobert_pipeline.finetune.model import TaskModule, predict, refuse_without_end
 from kobert_pipeline.finetune.plan import FinetunePlan, length_of
 from kobert_pipeline.training.device import device
 from kobert_pipeline.training.evaluations import EVALUATIONS, Evaluations, rounded
@@ -102,7 +102,8 @@ def train_and_select(
     """Train `model` with `plan`, whose seed is the run's, and `class_weights` (labels,), and select the best step.
 
     `soft`: texts with soft labels that are learned before the training set. Returns steps, loss, the best step and its
-    scores on dev; its weights are in `best_folder` afterwards."""
+    scores on dev; its weights are in `best_folder` afterwards. Raises UserError as `refuse_without_end` does."""
+    refuse_without_end(model, train_set)
     make_batches = partial(
         Batches, batch_size=plan.batch_size, seed=plan.seed, pad_id=pad_id_of(model),
         pad_to_multiple_of=width_multiple(plan, device().type),

@@ -145,6 +145,10 @@ def is_table(head: str) -> bool:
 
 HTML = TextFormat("html", "HTML, whose tags and menus are not text; use the reader html", is_html)
 TEXT_FORMATS = (
+    TextFormat(
+        "warc", "a web archive (WARC), whose headers are not text; save each of its pages as a file (Python's library "
+        "warcio reads them), and use the reader html", re.compile(r"WARC/\d").match,
+    ),
     HTML._replace(begins=PAGE.match),  # a page may have any of the others in it
     TextFormat(
         "wikiextractor", "WikiExtractor's output, whose <doc> lines are not text; use the reader wikiextractor",

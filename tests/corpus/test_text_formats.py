@@ -328,6 +328,8 @@ def test_articles_are_read_without_doc_lines_and_pages_of_a_title_alone(tmp_path
         ("json", ARTICLES, "use the reader wikiextractor"),
         ("html", ARTICLES, "use the reader wikiextractor"),
         ("html", SUBTITLES["smi"][0], "use the reader subtitles"),
+        ("html", "WARC/1.0\nWARC-Type: response\n\n<html><body>글</body></html>\n", "a web archive"),
+        ("text", "WARC/1.1\r\nWARC-Type: warcinfo\r\n\r\n", "a web archive"),
     ],
 )
 def test_a_file_of_another_form_is_refused_with_the_way_out(tmp_path: Path, name: str, content: str, word: str) -> None:
