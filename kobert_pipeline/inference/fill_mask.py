@@ -104,4 +104,11 @@ def likeliest(tokenizer: Any, logits: np.ndarray, top_k: int) -> dict[str, float
     # models of others may have rows for more ids than there are tokens; such an id is the token None
     tokens = ((tokenizer.convert_ids_to_tokens([int(index)])[0], index) for index in ranked)
     likely = islice((pair for pair in tokens if pair[0] is not None), top_k)
-    return {token: round(float(probabilities[index]), 4) for token, index in likely}
+    return {in_letters(tokenizer, token): round(float(probabilities[index]), 4) for token, index in likely}
+
+
+def in_letters(tokenizer: Any, token: str) -> str:
+    """A token as it is, or where a tokenizer's are over bytes (`ìĺģíĻĶ`) the letters that these bytes are, if whole."""
+    decoder = tokenizer.backend_tokenizer.decoder
+    text = decoder.decode([token]) if type(decoder).__name__ == "ByteLevel" else token
+    return token if "\ufffd" in text else str(text)
