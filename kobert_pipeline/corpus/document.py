@@ -11,9 +11,9 @@ from kobert_pipeline.tables.data_files import name_matches
 from kobert_pipeline.tables.file_type import COMPRESSED
 
 TOO_LONG = "too_long"
-NAME_BYTES = re.compile("[\udc80-\udcff\x80-\u07ff]+[A-Za-z]?")
-"""Bytes of a file's name in CP949, as Python has them: those that are not UTF-8 are kept as surrogates, two that are by
-chance are another letter, and the second of a syllable may be a letter of ASCII."""
+NAME_BYTES = re.compile(r"[^\x00-\x7f\ud800-\udc7f\udd00-\udfff]+[A-Za-z]?")
+"""What the bytes of a file's name in CP949 are to Python: surrogates, where they are by chance UTF-8 any other
+characters, and the second byte of a syllable perhaps a letter of ASCII."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """Sequence tasks whose examples are the rows of a table. Columns are recognized by the names that published data sets
 use, or named by options."""
 
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
@@ -34,6 +35,7 @@ from kobert_pipeline.tables.label_studio import OWN_COLUMNS, with_choices
 from kobert_pipeline.tables.rows import read_rows
 from kobert_pipeline.tables.unreadable import Row, readable, tried
 
+NUMBER = re.compile(r"[+-]?\d+")
 LIST_MARKS = ",;|\n，、"
 """What nearly always separates labels in a cell that lists several."""
 
@@ -318,12 +320,17 @@ def parse_score(value: Any) -> float:
 def refuse_names_and_numbers(labels_of: dict[Path, set[str]]) -> None:
     """Raise UserError where one training file calls its labels by names and another by numbers, since each label would
     be two."""
-    numbers = next((path for path, labels in labels_of.items() if labels and all(map(str.isdecimal, labels))), None)
-    names = next((path for path, labels in labels_of.items() if labels and not any(map(str.isdecimal, labels))), None)
-    if numbers and names:
-        one, other = (", ".join(sorted(labels_of[path])) for path in (numbers, names))
+    values = {path: {label_value(label) for label in labels} for path, labels in labels_of.items()}
+    numbered = next((path for path, labels in values.items() if labels and all(map(NUMBER.fullmatch, labels))), None)
+    # a single name may be a label beside numbers
+    named = next(
+        (path for path, labels in values.items() if len(labels) > 1 and not any(map(NUMBER.fullmatch, labels))), None
+    )
+    if numbered and named:
+        numbers, names = (", ".join(sorted(labels_of[path])) for path in (numbered, named))
         raise UserError(
-            f"{numbers} has the labels {one:.60}, and {names} has {other:.60}; write the labels of both files alike"
+            f"{numbered} has the labels {numbers:.60}, and {named} has {names:.60}; write the labels of both files "
+            "alike"
         )
 
 

@@ -111,12 +111,16 @@ def refuse_without_end(model: Any, features: Features) -> None:
         return
     is_end = np.concatenate([[0], np.cumsum(features.arrays["input_ids"] == config.eos_token_id)])
     counts = {int(count) for count in np.diff(is_end[features.arrays["windows"]])}
-    if len(counts) > 1 or 0 in counts:
+    reads = (
+        f"{getattr(model, 'name_or_path', '')}: a {type(model).__name__} reads the state of the token that ends a text"
+    )
+    if 0 in counts:
         raise UserError(
-            f"{getattr(model, 'name_or_path', '')}: a {type(model).__name__} reads the state of the token that ends a "
-            "text, and its tokenizer does not end each text with one; add it to a copy's tokenizer.json "
+            f"{reads}, and its tokenizer does not end each text with one; add it to a copy's tokenizer.json "
             '(post_processor, as "$A </s>"), or choose an encoder such as a BERT'
         )
+    if len(counts) > 1:
+        raise UserError(f"{reads}, and some texts have that token in them; take it out of the texts")
 
 
 def drop_unsupported_inputs(model: Any, batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:

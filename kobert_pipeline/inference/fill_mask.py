@@ -104,7 +104,12 @@ def likeliest(tokenizer: Any, logits: np.ndarray, top_k: int) -> dict[str, float
     # models of others may have rows for more ids than there are tokens; such an id is the token None
     tokens = ((tokenizer.convert_ids_to_tokens([int(index)])[0], index) for index in ranked)
     likely = islice((pair for pair in tokens if pair[0] is not None), top_k)
-    return {in_letters(tokenizer, token): round(float(probabilities[index]), 4) for token, index in likely}
+    of_letters = dict[str, float]()
+    for token, index in likely:
+        letters = in_letters(tokenizer, token)
+        # an added token may have the letters of another one
+        of_letters[token if letters in of_letters else letters] = round(float(probabilities[index]), 4)
+    return of_letters
 
 
 def in_letters(tokenizer: Any, token: str) -> str:

@@ -24,13 +24,12 @@ text without `INVISIBLE` characters."""
 # both patterns hold the characters themselves, not escapes, so that `tokenizers` reads them as `re` does
 _PATTERNS = (re.compile(INVISIBLE), re.compile(JOINER))
 
-_REST = re.compile("[\u0300-\u036f\u1160-\u11ff]*")
-"""Combining marks, and the vowels and final consonants of decomposed Hangul."""
-
 REPLACEMENT = "\u200b"
 """An invisible character, so that half a character, which JSON may hold, has no token."""
 MAX_CLUSTER_CHARACTERS = 30
 """No script stacks more combining marks (Unicode's Stream-Safe Text Format, UAX #15)."""
+_REST = re.compile(f"[\u0300-\u036f\u1160-\u11ff\u3099\u309a]{{0,{MAX_CLUSTER_CHARACTERS - 1}}}")
+"""What follows the first letter of a decomposed character: marks of Latin and of kana, vowels and final consonants."""
 
 
 def replace_surrogates(text: str) -> str:
@@ -45,7 +44,7 @@ def replace_surrogates(text: str) -> str:
 
 def character_end(text: str, end: int) -> int:
     """Where the character ends whose first part ends at `end`: of a decomposed syllable `tokenizers`, which composes
-    it, gives the place of its first letter alone."""
+    it, gives the position of its first letter alone."""
     return _REST.match(text, end).end() if end else 0  # type: ignore[union-attr]
 
 

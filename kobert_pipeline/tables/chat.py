@@ -119,7 +119,9 @@ def _line_on_a_pc(head: str) -> Forms:
         return []
     match = LINE_PARTNER.match(head.lstrip("\ufeff"))
     partner = re.escape((match["partner"] or match["other"]) if match else "")
-    return [re.compile(rf"(?!{EVENT.pattern}){STAMP} (?P<name>{partner}(?=\s)|\S+)\s(?P<text>.*)")]
+    return [
+        re.compile(rf"(?!{EVENT.pattern}|{WHATSAPP_EVENT.pattern}){STAMP} (?P<name>{partner}(?=\s)|\S+)\s(?P<text>.*)")
+    ]
 
 
 def blocks(lines: Iterable[str], forms: Forms = MESSAGES) -> Iterator[Block]:

@@ -2,7 +2,6 @@
 (JSON_MIN, CSV)."""
 
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -42,17 +41,17 @@ def with_choices(first: Row) -> Callable[[Row], Row]:
     for each control about the whole text (choices, a rating, a number), also as `label` where the file has one control;
     other rows stay as they are. It raises UserError as `only_results` does."""
     controls = set[str]()
-    with suppress(UserError):
-        controls.update(_chosen(first) if has_annotations(first) else ())
-    # where labels are chosen, a label among the data was there before anybody chose one
-    replaced = ("label", "labels") if controls else ()
 
     def with_chosen(row: Row) -> Row:
         if not has_annotations(row):
             return row
         chosen = _chosen(row)
         controls.update(chosen)
-        data = {name: value for name, value in row.cells["data"].items() if name not in replaced}
+        # a label among the data was there before anybody chose one; where only parts of texts are marked, nobody does
+        is_marked = not controls and bool(only_results(row.cells["annotations"]))
+        data = {
+            name: value for name, value in row.cells["data"].items() if is_marked or name not in ("label", "labels")
+        }
         label = {"label": next(iter(chosen.values()))} if len(chosen) == len(controls) == 1 else {}
         return replace(row, cells=data | label | {"id": row.cells.get("id", row.index)} | chosen)
 

@@ -216,12 +216,14 @@ def _batch_cells(batch: Any) -> Iterator[dict[str, Any] | tuple[str, str]]:
     try:
         yield from batch.to_pylist()
         return
-    except (ValueError, OverflowError):  # raised before the first row is given, so no row comes twice
-        import pyarrow
-    # Python has no such time as 9999-12-31 in another time zone
-    for index, (name, column) in enumerate(zip(batch.schema.names, batch.columns, strict=True)):
-        if pyarrow.types.is_temporal(column.type):
-            batch = batch.set_column(index, name, column.cast(pyarrow.string()))
+    except UnicodeDecodeError:  # raised before the first row is given, so no row comes twice
+        pass
+    except (ValueError, OverflowError):  # Python has no such time as 9999-12-31 in another time zone
+        from pyarrow.types import is_date, is_timestamp
+
+        for index, (name, column) in enumerate(zip(batch.schema.names, batch.columns, strict=True)):
+            if is_timestamp(column.type) or is_date(column.type):
+                batch = batch.set_column(index, name, column.cast("string"))
     for position in range(batch.num_rows):
         try:
             yield from batch.slice(position, 1).to_pylist()

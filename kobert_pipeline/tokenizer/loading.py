@@ -64,14 +64,16 @@ def load_tokenizer(folder: Path, **settings: Any) -> Any:
 
 
 def compose_hangul(backend: Tokenizer, unknown: int | None) -> None:
-    """Let a tokenizer of others read decomposed Hangul (NFD), as files of a Mac have it, as composed, where it knows
-    that alone: its model has never seen the other tokens, or they all are the `unknown` one. Offsets stay those of the
-    text as it is."""
-    composed = backend.encode(KNOWN_WORDS, add_special_tokens=False).ids
-    if unknown in composed or backend.encode(normalize("NFD", KNOWN_WORDS), add_special_tokens=False).ids == composed:
-        return
-    before = [backend.normalizer] if backend.normalizer else []
-    backend.normalizer = normalizers.Sequence([normalizers.NFC(), *before])
+    """Let a tokenizer of others read texts in NFC where it knows composed Hangul alone: decomposed (NFD), as files of a
+    Mac have it, it would be the `unknown` token, or many bytes that its model has hardly seen. Offsets stay those of
+    the text as it is."""
+    unknown = backend.token_to_id(getattr(backend.model, "unk_token", None) or "") if unknown is None else unknown
+    composed, decomposed = (
+        backend.encode(text, add_special_tokens=False).ids for text in (KNOWN_WORDS, normalize("NFD", KNOWN_WORDS))
+    )
+    if unknown not in composed and (unknown in decomposed or len(decomposed) > len(composed)):
+        before = [backend.normalizer] if backend.normalizer else []
+        backend.normalizer = normalizers.Sequence([normalizers.NFC(), *before])
 
 
 def add_tokens(tokenizer: Any, tokens: Sequence[str]) -> Any:

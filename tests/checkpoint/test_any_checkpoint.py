@@ -12,8 +12,8 @@ import pytest
 import torch
 import yaml
 from huggingface_hub import ModelCard
-from layouts import LAYOUTS, made
-from tokenizers import Tokenizer, models
+from layouts import LAYOUTS, TEXTS, made
+from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 from transformers import SplinterConfig, SplinterModel
 
 from kobert_pipeline.checkpoint.source import base_model_of
@@ -148,10 +148,21 @@ def test_decomposed_hangul_is_read_as_composed(layout: str, tmp_path: Path) -> N
         assert found == [text[slice(*span)] for span in composed["offset_mapping"]]
 
 
-def test_a_vocabulary_of_jamo_is_left_as_it_is() -> None:
+@pytest.mark.parametrize("unknown", [0, None])
+def test_a_vocabulary_of_jamo_is_left_as_it_is(unknown: int | None) -> None:
     jamo = ["[UNK]", *normalize("NFD", "가이")]
-    backend = Tokenizer(models.WordPiece({token: id_ for id_, token in enumerate(jamo)}))
-    compose_hangul(backend, 0)
+    backend = Tokenizer(models.WordPiece({token: id_ for id_, token in enumerate(jamo)}, unk_token="[UNK]"))
+    compose_hangul(backend, unknown)
+    assert backend.normalizer is None
+
+
+def test_bytes_of_jamo_are_left_as_they_are() -> None:
+    backend = Tokenizer(models.BPE())
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel()
+    words = [normalize("NFD", line) for path in TEXTS.glob("*.txt") for line in path.read_text("utf-8").splitlines()]
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    backend.train_from_iterator(words, trainers.BpeTrainer(vocab_size=600, initial_alphabet=alphabet))
+    compose_hangul(backend, None)
     assert backend.normalizer is None
 
 

@@ -171,6 +171,7 @@ def test_runs_are_as_long_as_allowed(limit: Any, expected: Any):
     [
         (os.fsdecode("한글.txt#0".encode("cp949")), "한글.txt#0"),
         (os.fsdecode(b"\xff\xff.txt"), r"\xff\xff.txt"),
+        *((os.fsdecode(f"{name}.txt".encode("cp949")), f"{name}.txt") for name in ("우리", "똠방각하1", "분석기가")),
         (os.fsdecode("뷁 글.txt".encode("cp949")) + "#3:본문", "뷁 글.txt#3:본문"),
         ("자료 " + os.fsdecode("한글a.txt".encode("cp949")), "자료 한글a.txt"),
         ("글\ud83d", "글"),

@@ -57,6 +57,16 @@ def test_names_in_one_file_and_numbers_in_another_are_refused(tmp_path: Path) ->
         Task.choose("classification").fit_labels([named, tmp_path / "b.csv"])
 
 
+@pytest.mark.parametrize("labels", [("true", "false"), ("-1", "-2"), ("기타", "기타")])
+def test_numbers_beside_what_is_no_other_name_for_them_are_read(labels: tuple[str, str], tmp_path: Path) -> None:
+    rows = zip("글말시비", ["0", "1", *labels], strict=True)
+    lines = [f"{text},{label}\n" for text, label in rows]
+    for name, content in (("a.csv", lines[:2]), ("b.csv", lines[2:])):
+        (tmp_path / name).write_text("text,label\n" + "".join(content), encoding="utf-8")
+    task = Task.choose("classification").fit_labels([tmp_path / "a.csv", tmp_path / "b.csv"])
+    assert {"0", "1"} <= {*task.classes()}
+
+
 @pytest.mark.parametrize(
     "other",
     [{"list": [{"_type": "Value"}]}, {"list": "?"}, {"label": [{"_type": "ClassLabel", "names": ["가", "나"]}]}],
@@ -81,6 +91,7 @@ def test_scores_have_the_names(task: str, tmp_path: Path) -> None:
         (["기쁨", "슬픔"], [[0, 1], [1, 0]], [[0, 1], [0, 1]]),  # numbers of labels
         (["no", "yes"], [[0, 1], [1, 0]], [[1], [0]]),
         (["no", "yes"], [[1, 1], [0, 0]], [[0, 1], []]),
+        (["기쁨", "슬픔"], [[1, 1], [0]], [[1], [0]]),  # of two annotators
     ],
 )
 def test_lists_of_0_and_1_with_names(

@@ -134,6 +134,15 @@ def test_what_was_chosen_in_label_studio_comes_before_a_label_in_the_data(tmp_pa
         assert task.classes() == ["나쁨", "좋음"]
 
 
+@pytest.mark.parametrize("task", ["classification", "multilabel"])
+def test_a_label_in_the_data_is_none_of_a_text_for_which_nobody_chose_one(task: str, tmp_path: Path) -> None:
+    rows = [label_studio("비", "좋음"), label_studio("글", "좋음"), label_studio("말", "나쁨")]
+    rows[0]["data"] |= {"label": "기계", "labels": ["기계"]}
+    rows[0]["annotations"] = [{"result": []}]
+    with pytest.raises(UserError, match="no column is the label"):
+        Task.choose(task).fit_labels([table(tmp_path / "a.json", *rows)])
+
+
 def test_a_label_in_the_data_of_label_studio_stays_where_none_was_chosen(tmp_path: Path) -> None:
     marked = {"from_name": "ner", "type": "labels", "value": {"start": 0, "end": 1, "labels": ["PS"]}}
     rows = [{"data": {"text": text, "label": text}, "annotations": [{"result": [marked]}]} for text in ("글", "말")]

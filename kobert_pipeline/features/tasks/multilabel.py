@@ -164,8 +164,9 @@ class Multilabel(FoundLabelsTask):
         return lambda row: [i for i, label in enumerate(labels) if is_one(row, label)]
 
     def named_label(self, value: Any, names: Sequence[str]) -> Any:
-        """The list with names for its numbers, unless it has 0 or 1 for each label."""
-        return value if is_multi_hot(self.items(value)) else super().named_label(value, names)
+        """The list with names for its numbers, unless these are no and yes for each label."""
+        is_answer = len(names) == 2 and not {*names} & {*(self.labels or names)}
+        return value if is_answer and is_multi_hot(self.items(value)) else super().named_label(value, names)
 
     def label_parser(self) -> Callable[[Any], Any]:
         """A function from the cell of a list of labels to their indices, or to their names while `labels` is null."""
