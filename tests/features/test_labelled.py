@@ -179,7 +179,7 @@ def test_rows_of_pairs_without_text_are_not_trained_on_but_counted(tmp_path: Pat
         ("sts", "a.tsv", {"label": "nan"}, "line 3: the score is 'nan'"),
         ("sts", "a.tsv", {"label": "-0.5"}, "line 3: the score is '-0.5'"),
         ("sts", "a.jsonl", {"label": False}, "line 2: the score is False"),
-        ("sts", "a.jsonl", {"label": [1]}, r"line 2: the score is \[1\]"),
+        ("sts", "a.jsonl", {"label": [1, 2]}, r"line 2: the score is \[1, 2\]"),
         (
             {"name": "classification", "labels": ["1", "3"]},
             "a.tsv",
