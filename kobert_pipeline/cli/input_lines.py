@@ -102,7 +102,8 @@ def refuse_bad_lines(path: Path) -> None:
 
 @cache  # once for a file that is read twice
 def note_format(name: str, tabs: bool = False) -> None:
-    """Say of a file whose lines are not texts alone, such as a chat log, what it is. With `tabs` it may be a table."""
+    """Say what a file is where its lines are not texts alone, such as a chat log. With `tabs` a line may be several
+    texts, so nothing is said of a table."""
     with open_lines(Path(name)) as lines:
         form = text_format("".join(islice(lines, HEAD_LINES)))
     if form and not (tabs and form.name == "csv"):

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from kobert_pipeline.morphemes.normalization import character_end, replace_surrogates
+from kobert_pipeline.features.task import without_leading_space
+from kobert_pipeline.morphemes.normalization import replace_surrogates
 
 
 def token_rows(tokenizer: Any, texts: list[str]) -> list[dict[str, Any]]:
@@ -20,6 +21,5 @@ def token_rows(tokenizer: Any, texts: list[str]) -> list[dict[str, Any]]:
 def _without_space(text: str, start: int, end: int) -> tuple[int, int]:
     """A span without the white space that it begins with; as it is where it has nothing else."""
     # a tokenizer without an analyzer has the space in its token, as in ▁방, one with an analyzer does not
-    end = character_end(text, end)
-    visible = text[start:end].lstrip()
-    return (end - len(visible) if visible else start), end
+    first, last = without_leading_space(text, (start, end))
+    return (first if first < last else start), last

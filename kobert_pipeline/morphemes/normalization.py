@@ -43,8 +43,8 @@ def replace_surrogates(text: str) -> str:
 
 
 def character_end(text: str, end: int) -> int:
-    """Where the character ends whose first part ends at `end`: of a decomposed syllable `tokenizers`, which composes
-    it, gives the position of its first letter alone."""
+    """The end of the character with its first letter before `end`: `tokenizers` composes a decomposed syllable, and
+    gives it the position of that letter alone."""
     return _REST.match(text, end).end() if end else 0  # type: ignore[union-attr]
 
 

@@ -139,8 +139,8 @@ def values_of(row: Row, columns: dict[str, str]) -> dict[str, Any]:
 
 
 def named_classes(value: Any, names: Sequence[str]) -> Any:
-    """The name of a number of a class, or the names of those in a list; any other value, such as the -1 of a row
-    without a label, as it is."""
+    """The name of a class by its number, or of each number in a list; any other value, such as the -1 of a row without
+    a label, as it is."""
     if isinstance(value, list):
         return [named_classes(item, names) for item in value]
     return names[value] if isinstance(value, int) and 0 <= value < len(names) else value

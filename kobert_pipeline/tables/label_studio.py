@@ -45,10 +45,11 @@ def with_choices(first: Row) -> Callable[[Row], Row]:
     def with_chosen(row: Row) -> Row:
         if not has_annotations(row):
             return row
-        chosen = _chosen(row)
+        results = only_results(row.cells["annotations"])
+        chosen = _chosen(results)
         controls.update(chosen)
         # a label among the data was there before anybody chose one; where only parts of texts are marked, nobody does
-        is_marked = not controls and bool(only_results(row.cells["annotations"]))
+        is_marked = bool(results) and not controls
         data = {
             name: value for name, value in row.cells["data"].items() if is_marked or name not in ("label", "labels")
         }
@@ -58,10 +59,10 @@ def with_choices(first: Row) -> Callable[[Row], Row]:
     return with_chosen
 
 
-def _chosen(row: Row) -> dict[str, Any]:
+def _chosen(results: list[dict[str, Any]]) -> dict[str, Any]:
     """What was chosen for each control about the whole text."""
     return {
         str(result.get("from_name")): value[str(result["type"])]
-        for result in only_results(row.cells["annotations"])
+        for result in results
         if isinstance(value := result.get("value"), dict) and str(result.get("type")) in value and "start" not in value
     }
